@@ -1,21 +1,25 @@
 //! Implements the known bugs as fault injection around the planes. Each is active only if the plan selects it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Advance, ChatId, Event, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks};
+use domain::{
+    Advance, ChatId, Event, EventBody, EventId, MessageId, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks,
+};
 use futures_util::FutureExt;
 use memory::{Damage, MemoryStore, Snapshot};
 use ports::{
-    AppendOutcome, ChatReader, EventProducer, MessageReader, NewDirectChat, NewMessage, Page, Receipt, StoreError,
-    WatermarkStore,
+    AppendOutcome, ChatReader, EventProducer, GatewayId, Ids, MessageReader, NewDirectChat, NewMessage, Page,
+    PageBounds, Receipt, Record, Route, StoreError, WatermarkStore,
 };
+use protocol::OutboxBounds;
+use protocol::frame::{Outbound, ServerFrame};
 use tokio::time::{Instant, sleep};
 
 use crate::bugs::Bug;
-use crate::store::SimStore;
-use crate::world::{Dependency, World};
+use crate::store::{SimStore, appends};
+use crate::world::{DEADLINE, Dependency, World};
 
 /// State of the injected bugs.
 #[derive(Default)]
@@ -26,6 +30,10 @@ pub(crate) struct Memories {
     committers: BTreeMap<(ChatId, UserId, domain::ClientMessageId), String>,
     sends: BTreeMap<(ChatId, domain::ClientMessageId), Receipt>,
     users: BTreeMap<UserId, User>,
+    /// Users who have lost a connection since they last connected.
+    left: BTreeSet<UserId>,
+    /// Events that a consumer has received.
+    handed: BTreeSet<EventId>,
     /// Snapshots of the store after each commit that may still be lost.
     states: BTreeMap<u64, Snapshot>,
     written_back_at: Option<Instant>,
@@ -33,6 +41,8 @@ pub(crate) struct Memories {
 
 /// How long the operating system keeps unsynced writes in memory.
 const WRITE_BACK: Duration = Duration::from_secs(2);
+
+const ALL: PageBounds = PageBounds { count: usize::MAX, bytes: usize::MAX };
 
 fn now<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
     answer.now_or_never()?.ok()
@@ -79,7 +89,7 @@ pub(crate) async fn append_unsynced(
     batch: Vec<NewMessage>,
 ) -> Result<Vec<AppendOutcome>, StoreError> {
     let (world, inner, process) = (store.world.clone(), store.store.clone(), store.process.clone());
-    if world.is_away(Dependency::Disk) {
+    if world.is_unavailable(Dependency::Disk) {
         return Err(StoreError::unavailable("the disk refuses"));
     }
     process.runs().await;
@@ -101,6 +111,40 @@ pub(crate) async fn append_unsynced(
 
 fn forgets_synced(world: &World) -> bool {
     world.has(Bug::SyncDoesNothing) || world.has(Bug::DirectoryUnsynced)
+}
+
+/// Sends the requests of a batch again and again, without a pause, until the store accepts them or the caller gives up.
+pub(crate) async fn hammer(store: &SimStore, batch: &[NewMessage]) {
+    let began = Instant::now();
+    while began.elapsed() < DEADLINE {
+        let attempt = store.on(appends(&store.world, batch)).write("append", async { Ok(()) });
+        if attempt.await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Size of the item that a message is written to. In a broken store it has all messages of its chat.
+pub(crate) fn item_of(world: &World, chat_id: ChatId, bytes: usize) -> usize {
+    if !world.has(Bug::ChatInOneItem) {
+        return bytes;
+    }
+    let beginning = Timestamp::from_millis(0);
+    let page = now(world.store.after(chat_id, Sequence::ZERO, ALL, beginning));
+    bytes + page.map_or(0, |page| page.messages.iter().map(|message| message.body.size()).sum())
+}
+
+/// Whether the store has lost the location of a message: that of every fourth.
+pub(crate) fn is_unlocated(world: &World, message_id: MessageId) -> bool {
+    let [.., last] = message_id.to_bytes();
+    world.has(Bug::LocationForgotten) && last.is_multiple_of(4)
+}
+
+/// Loses the number of changes of a chat, as an earlier process that rewrites a row without a field it does not know.
+pub(crate) fn forget_changes(world: &World, store: &MemoryStore, chat_id: ChatId) {
+    if world.has(Bug::ChangesForgotten) {
+        store.forget_changes(chat_id);
+    }
 }
 
 /// Periodically writes back the unsynced commits of a node with a broken sync.
@@ -278,4 +322,75 @@ pub(crate) fn remembered(world: &World, users: Vec<Option<User>>) -> Vec<Option<
     let mut memories = world.memories();
     let mut remember = |user: User| memories.users.entry(user.user_id).or_insert(user).clone();
     users.into_iter().map(|user| user.map(&mut remember)).collect()
+}
+
+/// The bounds that gateways apply to mailboxes.
+pub(crate) fn mailbox(world: &World) -> OutboxBounds {
+    if world.has(Bug::MailboxUnbounded) { OutboxBounds::default() } else { world.plan.buffers.mailbox }
+}
+
+/// Whether a text is a resync.
+fn is_resync(text: &str) -> bool {
+    Outbound::parse(text).is_ok_and(|outbound| matches!(outbound.frame, ServerFrame::Resync(_)))
+}
+
+/// Whether a gateway never writes this frame.
+pub(crate) fn is_unwritten(world: &World, text: &str) -> bool {
+    world.has(Bug::OverflowForgotten) && is_resync(text)
+}
+
+/// Whether a client ignores this frame.
+pub(crate) fn is_ignored(world: &World, text: &str) -> bool {
+    world.has(Bug::ResyncIgnored) && is_resync(text)
+}
+
+/// Records the loss of routes.
+pub(crate) fn left(world: &World, routes: &[Route]) {
+    if world.has(Bug::OneDeviceDecides) {
+        world.memories().left.extend(routes.iter().map(|route| route.user_id));
+    }
+}
+
+/// Records a new route.
+pub(crate) fn came(world: &World, route: &Route) {
+    world.memories().left.remove(&route.user_id);
+}
+
+/// The gateways of users, without those who have lost a connection.
+pub(crate) fn of_one_device(
+    world: &World,
+    mut gateways: BTreeMap<GatewayId, Vec<UserId>>,
+) -> BTreeMap<GatewayId, Vec<UserId>> {
+    let memories = world.memories();
+    gateways.values_mut().for_each(|users| users.retain(|user_id| !memories.left.contains(user_id)));
+    gateways
+}
+
+/// A record as a consumer gets it. A broken log gives a message another id when it returns its event again.
+pub(crate) fn replayed(world: &World, record: Record) -> Record {
+    if !world.has(Bug::ReplayRenamed) || world.memories().handed.insert(record.event.event_id) {
+        return record;
+    }
+    let mut event = (*record.event).clone();
+    if let EventBody::MessagePersisted { message, .. } = &mut event.body {
+        message.message_id = world.ids.ulid().into();
+    }
+    Record { event: Arc::new(event), ..record }
+}
+
+/// The page that a reader returns. A broken one takes a record that it cannot read for none.
+pub(crate) async fn read_page(
+    store: &SimStore,
+    chat_id: ChatId,
+    answer: Result<Page, StoreError>,
+) -> Result<Page, StoreError> {
+    match answer {
+        Err(StoreError::Corrupt { .. }) if store.world.has(Bug::UnreadableTakenForEmpty) => {
+            let head = now(store.store.head(chat_id)).flatten().unwrap_or_default().sequence;
+            let page = Page { examined: head, head, ..Page::default() };
+            store.world.checks.read_page(&store.world, &store.store, chat_id, Sequence::ZERO, &page);
+            Ok(page)
+        }
+        answer => answer,
+    }
 }

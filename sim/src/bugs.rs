@@ -27,7 +27,7 @@ macro_rules! bugs {
             }
 
             /// Description in one sentence.
-            pub const fn says(self) -> &'static str {
+            pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
             }
 
@@ -102,8 +102,40 @@ bugs! {
         "The member cache is never invalidated.",
     NobodySweeps "nobody-sweeps" [PresenceStalenessBounded] in [Fleet] within 500:
         "Users of a dead gateway are never announced as offline (C7).",
+    ResyncIgnored "resync-ignored" [ConflictResolution] in [Node Fleet] within 300:
+        "A client is not told that it missed pushes, so nothing heals a chat that is quiet afterwards.",
+    OverflowForgotten "overflow-forgotten" [BackpressureSignaled] in [Node Fleet] within 300:
+        "A gateway drops pushes to a slow reader and sends no resync.",
+    MailboxUnbounded "mailbox-unbounded" [BoundedBuffers] in [Node Fleet] within 100:
+        "A gateway queues more for a slow reader than the bounds of its mailbox.",
+    OneDeviceDecides "one-device-decides" [MultiDeviceAggregation] in [Node Fleet] within 300:
+        "A user is shown as offline when one of several devices disconnects.",
+    FanoutWrites "fanout-writes" [DownstreamNeverWritesUpstream] in [Node Fleet] within 10:
+        "Fanout moves watermarks in the store.",
+    ReplayRenamed "replay-renamed" [ReplaySafe] in [Fleet] within 300:
+        "An event that a consumer gets again has a message with another id.",
+    TakeoverAtTheEnd "takeover-at-the-end" [CommitAfterProcess] in [Fleet] within 300:
+        "A new consumer begins at the end of its partitions and not at their committed offsets.",
+    BlocksForgotten "blocks-forgotten" [PrivacyEnforced] in [Node Fleet] within 300:
+        "A blocked user still sees presence, receipts and typing.",
+    UnreadableTakenForEmpty "unreadable-taken-for-empty" [SyncCompleteness] in [Node Fleet] within 300:
+        "A page of messages that cannot be read is returned as an empty one.",
     PrivacyRemembered "privacy-remembered" [PrivacyEnforced] in [Node Fleet] within 500:
         "Visibility settings are cached and never refreshed.",
+    DeletionForgotten "deletion-forgotten" [OwnerAlwaysExists ExpiredNeverRead] in [Node Fleet] within 300:
+        "A deletion of an account is begun and never finished.",
+    LocationForgotten "location-forgotten" [AckImpliesPersistence] in [Node Fleet] within 200:
+        "The location of a message is lost, so its id finds nothing.",
+    ThrottledWithoutBackoff "throttled-without-backoff" [PartitionKeyDistributed] in [Fleet] within 100:
+        "A batch that the store refuses is sent again at once, without a pause.",
+    ChatInOneItem "chat-in-one-item" [ItemSizeBounded] in [Node Fleet] within 300:
+        "All messages of a chat are in one item, which grows with the chat.",
+    ChangesForgotten "changes-forgotten" [OrderingPreserved] in [Fleet] within 500:
+        "A process of the earlier version loses the number of changes, so event numbers are used twice.",
+    WebhookCommitsFirst "webhook-commits-first" [OutwardAtLeastOnce] in [Node Fleet] within 300:
+        "The webhook commits its offset before the application's server has the events.",
+    WebhookUnordered "webhook-unordered" [WebhookKeepsOrder] in [Fleet] within 300:
+        "The webhook takes a log that orders each kind of events for one that orders all of them.",
 }
 
 /// The detection of a bug.

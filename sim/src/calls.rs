@@ -7,9 +7,9 @@ use domain::{ChatId, ConnectionId, DeviceId, IngestError, PresenceView, UserId, 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
-    AdvanceRequest, ConnectionDisplacer, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look,
-    Page, PresenceNotifier, PresenceReader, PresenceUpdate, Principal, ProcessRole, Push, Revocation, SendRequest,
-    Sent, Signal, SignalSender, StoreError, SyncRequest, lock,
+    AdvanceRequest, ConnectionDisplacer, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Page,
+    PresenceLookup, PresenceNotifier, PresenceReader, PresenceUpdate, Principal, ProcessRole, Push, Revocation, Route,
+    Routes, SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest, lock,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -219,10 +219,10 @@ impl Identity for Remote {
 
 #[async_trait]
 impl PresenceReader for Remote {
-    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
-        let (to, looks) = (self.any(ProcessRole::Api)?, looks.to_vec());
+    async fn lookup(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError> {
+        let (to, lookups) = (self.any(ProcessRole::Api)?, lookups.to_vec());
         let Some(presences) = to.services.presences.clone() else { return Err(lost()) };
-        self.call(&to, async move { presences.look(&looks).await }).await?
+        self.call(&to, async move { presences.lookup(&lookups).await }).await?
     }
 }
 
@@ -234,10 +234,10 @@ pub(crate) struct CheckedPresences {
 
 #[async_trait]
 impl PresenceReader for CheckedPresences {
-    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
+    async fn lookup(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError> {
         let began = Instant::now();
-        let views = self.presences.look(looks).await?;
-        for (look, view) in looks.iter().zip(&views) {
+        let views = self.presences.lookup(lookups).await?;
+        for (look, view) in lookups.iter().zip(&views) {
             self.world.looked(began, *look, *view);
         }
         Ok(views)
@@ -259,7 +259,7 @@ impl SharedPushes {
         process.runs().await;
         let began = Instant::now();
         world.travel().await;
-        if world.is_away(Dependency::Shared) {
+        if world.is_unavailable(Dependency::Shared) {
             until_deadline(began).await;
             return Err(StoreError::unavailable("shared memory does not answer"));
         }
@@ -322,10 +322,14 @@ impl Delivery for SharedPushes {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let pushes = skipped(&self.0.world, pushes);
         self.0.world.pushing(&self.0.process.name, gateway, &pushes);
-        let id = gateway.clone();
+        let (id, world) = (gateway.clone(), self.0.world.clone());
         self.publish(gateway, move |hub| {
             let (id, pushes) = (id.clone(), pushes.clone());
-            async move { hub.deliver(&id, &pushes).await }
+            let world = world.clone();
+            async move {
+                world.accepted(&id, &pushes);
+                hub.deliver(&id, &pushes).await
+            }
         })
         .await
     }
@@ -358,11 +362,11 @@ impl ConnectionDisplacer for SharedPushes {
 
 #[async_trait]
 impl PresenceNotifier for SharedPushes {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+    async fn notify(&self, gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         let id = gateway.clone();
         self.publish(gateway, move |hub| {
-            let (id, news) = (id.clone(), news.clone());
-            async move { hub.tell(&id, news).await }
+            let (id, updates) = (id.clone(), updates.clone());
+            async move { hub.notify(&id, updates).await }
         })
         .await
     }
@@ -376,8 +380,12 @@ impl Delivery for Remote {
         self.world.pushing(&self.process.name, gateway, &pushes);
         let running = self.world.directory.gateway(gateway).ok_or_else(lost)?;
         let Some(there) = running.services.gateway.clone() else { return Err(lost()) };
-        let id = gateway.clone();
-        self.call(&running, async move { there.hub.deliver(&id, &pushes).await }).await?
+        let (id, world) = (gateway.clone(), self.world.clone());
+        self.call(&running, async move {
+            world.accepted(&id, &pushes);
+            there.hub.deliver(&id, &pushes).await
+        })
+        .await?
     }
 
     async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
@@ -402,11 +410,54 @@ impl Delivery for Local {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let pushes = skipped(&self.world, pushes);
         self.world.pushing(&self.name, gateway, &pushes);
+        self.world.accepted(gateway, &pushes);
         self.hub.deliver(gateway, &pushes).await
     }
 
     async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
         self.hub.revoke(revocation).await
+    }
+}
+
+/// The ports of a fanout process. Records the outcome of its deliveries.
+pub(crate) struct CheckedFanout {
+    pub(crate) world: Arc<World>,
+    pub(crate) name: String,
+    pub(crate) delivery: Arc<dyn Delivery>,
+    pub(crate) routes: Arc<dyn Routes>,
+}
+
+#[async_trait]
+impl Delivery for CheckedFanout {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
+        let delivered = self.delivery.deliver(gateway, pushes).await;
+        self.world.delivered(&self.name, gateway, pushes, delivered.is_ok());
+        delivered
+    }
+
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.delivery.revoke(revocation).await
+    }
+}
+
+#[async_trait]
+impl Routes for CheckedFanout {
+    async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
+        self.routes.routes(user_id).await
+    }
+
+    async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
+        self.routes.gateways(user_ids).await
+    }
+
+    async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
+        let live = self.routes.live_gateways().await?;
+        self.world.taken_for_live(&self.name, &live);
+        Ok(live)
+    }
+
+    async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
+        self.routes.on_gateway(gateway, limit).await
     }
 }
 

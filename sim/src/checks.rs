@@ -6,6 +6,7 @@
 
 mod delivery;
 mod log;
+mod outward;
 mod presence;
 mod routing;
 mod store;
@@ -19,6 +20,7 @@ use ports::lock;
 
 pub(crate) use delivery::PushObservations;
 pub(crate) use log::LogObservations;
+pub(crate) use outward::OutwardObservations;
 pub(crate) use presence::{Appearances, LOOK_INTERVAL};
 pub(crate) use routing::{EXPIRY, Routed};
 pub(crate) use store::StoreObservations;
@@ -36,6 +38,7 @@ pub(crate) struct Checks {
     routed: Mutex<Routed>,
     appearances: Mutex<Appearances>,
     deliveries: Mutex<PushObservations>,
+    outward: Mutex<OutwardObservations>,
 }
 
 impl Checks {
@@ -43,7 +46,7 @@ impl Checks {
         lock(&self.findings)
     }
 
-    /// Counts a call of a plane that must not write.
+    /// Counts a call of a plane that must not write. [`SimStore`](crate::store::SimStore) reports a write.
     pub(crate) fn downstream(&self, may_write: bool) {
         if !may_write {
             self.findings().checked(Invariant::DownstreamNeverWritesUpstream, 1);
@@ -64,6 +67,10 @@ impl Checks {
 
     fn appearances(&self) -> MutexGuard<'_, Appearances> {
         lock(&self.appearances)
+    }
+
+    fn outward(&self) -> MutexGuard<'_, OutwardObservations> {
+        lock(&self.outward)
     }
 
     fn deliveries(&self) -> MutexGuard<'_, PushObservations> {

@@ -9,10 +9,10 @@ use audit::history::{Client, Entry, HistoryOp, Seen, fingerprint};
 use domain::{
     Body, ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Invariant, Sequence, Ttl, UserId,
 };
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::FuturesUnordered;
-use gateway::Credential;
+use futures_util::{FutureExt, StreamExt};
+use gateway::{Credential, Entrant};
 use http::Method;
 use ports::ProcessRole;
 use protocol::client::{
@@ -27,7 +27,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::bugs::Bug;
 use crate::rest::RestCall;
-use crate::socket::{self, ClientSocket, SocketFrame};
+use crate::socket::{self, ClientSocket, GatewaySocket, SocketFrame};
 use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
@@ -61,7 +61,10 @@ pub(crate) enum DeviceCommand {
     /// Loses the network permanently.
     Vanish,
     Restart,
-    Dawdle(Duration),
+    Dawdle {
+        lasts: Duration,
+        pace: Duration,
+    },
     Twin,
     /// Calls the REST API and returns the answer.
     Call {
@@ -99,8 +102,6 @@ fn send_name(id: ClientMessageId) -> String {
 const NO_NETWORK: Duration = Duration::from_secs(1);
 /// Time until a user reopens a closed client.
 const REOPENING: Duration = Duration::from_secs(3);
-/// Time that a slow reader takes per frame.
-const DAWDLING: Duration = Duration::from_millis(400);
 
 /// Runs a device until its commands end.
 pub(crate) async fn run(
@@ -194,6 +195,8 @@ struct SimDevice {
     wants_to_watch: BTreeSet<UserId>,
     offline_until: Instant,
     dawdles_until: Instant,
+    /// Time that it takes per frame while it dawdles.
+    pace: Duration,
     /// The earliest time to read the next frame.
     reads_at: Instant,
     restarts: u64,
@@ -223,6 +226,7 @@ impl SimDevice {
             wants_to_watch: BTreeSet::new(),
             offline_until: Instant::now(),
             dawdles_until: Instant::now(),
+            pace: Duration::ZERO,
             reads_at: Instant::now(),
             restarts: 0,
             tries: BTreeMap::new(),
@@ -313,11 +317,14 @@ impl SimDevice {
 
     fn handle_frame(&mut self, frame: Option<SocketFrame>) {
         if Instant::now() < self.dawdles_until {
-            self.reads_at = Instant::now() + DAWDLING;
+            self.reads_at = Instant::now() + self.pace;
         }
         let ended = match frame {
             Some(SocketFrame::Text(text)) => {
                 let text = std::str::from_utf8(&text).expect("frames are JSON, which is UTF-8");
+                if crate::broken::is_ignored(&self.world, text) {
+                    return;
+                }
                 let has_skipped = self.see(text);
                 if has_skipped && self.world.has(Bug::WatermarkByMaximum) {
                     return self.restart();
@@ -405,6 +412,7 @@ impl SimDevice {
             | ClientEvent::ChatUpdated(_)
             | ClientEvent::Typing(_)
             | ClientEvent::WatermarkReset { .. }
+            | ClientEvent::Updated(_)
             | ClientEvent::Refused(_) => {}
             ClientEvent::Stopped(StopReason::DuplicateConnection) => {
                 self.world.check(Invariant::ReconnectHeals, !self.identity.is_alone, || {
@@ -463,7 +471,10 @@ impl SimDevice {
                 self.is_gone = true;
             }
             DeviceCommand::Restart => self.restart(),
-            DeviceCommand::Dawdle(lasts) => self.dawdles_until = Instant::now() + lasts,
+            DeviceCommand::Dawdle { lasts, pace } => {
+                self.dawdles_until = Instant::now() + lasts;
+                self.pace = pace;
+            }
             DeviceCommand::Twin => self.twin(),
             DeviceCommand::Call { method, path, body, answer } => {
                 let (world, token) = (self.world.clone(), self.identity.access_token.clone());
@@ -654,6 +665,30 @@ fn seed(identity: &DeviceIdentity, restarts: u64) -> u64 {
     u64::from_be_bytes([1, 2, 3, 4, 5, 6, a, b]).wrapping_add(restarts << 16)
 }
 
+/// Runs a connection as a gateway does, on its run queues. Dropping the future ends the connection, as the death of its
+/// process does.
+async fn converse(entrant: Entrant, socket: GatewaySocket) {
+    let (abort, registration) = AbortHandle::new_pair();
+    let (done, ended) = oneshot::channel();
+    let _ends_with_it = AbortOnDrop(abort);
+    entrant.schedule(|entrant| {
+        Abortable::new(entrant.converse(socket), registration).map(|_| {
+            // The process may be dead.
+            let _ = done.send(());
+        })
+    });
+    // Without an answer the connection has panicked, or its process is dead.
+    assert!(ended.await.is_ok(), "a connection has panicked");
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl World {
     /// Virtual time in milliseconds, as in histories.
     pub(crate) fn milliseconds(&self) -> u64 {
@@ -691,7 +726,7 @@ impl World {
                     let (link, theirs, ours) = socket::connection(&world, &holder.process, user_id);
                     holder.hold(&link);
                     if answer.send(Ok(ours)).is_ok() {
-                        entrant.converse(theirs).await;
+                        converse(entrant, theirs).await;
                     }
                 }
             }

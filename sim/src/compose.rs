@@ -3,36 +3,43 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use auth::{Auth, FixedSender, KeyRing};
 use axum::Router;
 use axum::extract::connect_info::MockConnectInfo;
-use domain::{PushDevice, PushTarget};
+use domain::Backoff;
 use fanout::{Fallback, Fanout, Receipts};
 use gateway::{Gateway, Hub};
 use ingest::{Grouping, Ingester, Relay};
 use keyfile::MasterSecret;
 use memory::MemoryOutbox;
+use notify::{
+    EventWebhook, EventWebhookConfig, EventWebhookPorts, NotificationPorts, Notifications, NotificationsConfig,
+};
 use ports::{
-    Clock, Delivery, EventLog, GatewayId, Ids, Ingest, MemberCache, Notification, Notifier, NotifyError, PeerProcess,
-    PeerRegistry, PresenceNotifier, PresenceReader, ProcessRole, RecipientLookup, Routes, SignalSender, UnusableTarget,
+    Clock, Delivery, EventLog, GatewayId, Ids, Ingest, MemberCache, PeerProcess, PeerRegistry, PresenceNotifier,
+    PresenceReader, ProcessRole, RecipientLookup, Routes, SignalSender, Stores,
 };
 use presence::{PendingRechecks, Presence};
 use protocol::Timing;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
+use webhook::Webhook;
 
-use crate::calls::{CheckedPresences, Local, Remote, SharedPushes, SimRemoteIngest};
+use crate::bugs::Bug;
+use crate::calls::{CheckedFanout, CheckedPresences, Local, Remote, SharedPushes, SimRemoteIngest};
 use crate::checks::EXPIRY;
 use crate::directory::{ProcessServices, RunningProcess};
 use crate::log::SimLog;
-use crate::plan::{FleetSize, RunShape};
+use crate::plan::{FleetSize, ProcessVersion, RunShape};
 use crate::process::{SimProcess, SkewedClock};
+use crate::receiver::SimReceiver;
 use crate::shared::{Memory, SharedStateClient};
 use crate::store::{SimOutbox, SimProducer, SimStore};
 use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
+/// The pauses between attempts to deliver events and notifications, short enough for the time after the last fault.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(5) };
 const BEAT: Duration = Duration::from_secs(5);
 /// The one-time code of all sign-ins.
 pub(crate) const CODE: &str = "000000";
@@ -59,7 +66,7 @@ fn role(size: &FleetSize, slot: usize) -> (ProcessRole, usize) {
 }
 
 /// Starts the process of a slot, for the `epoch`th time.
-pub(crate) fn start(world: &Arc<World>, slot: usize, epoch: u32, fleet: &Arc<Memory>) {
+pub(crate) fn start(world: &Arc<World>, (slot, epoch, version): (usize, u32, ProcessVersion), fleet: &Arc<Memory>) {
     if world.journal().is_refused() {
         world.note(TraceActor::Process("node".to_owned()), TraceEvent::Fault("does not start".to_owned()));
         return;
@@ -69,14 +76,14 @@ pub(crate) fn start(world: &Arc<World>, slot: usize, epoch: u32, fleet: &Arc<Mem
     let clock = Arc::new(SkewedClock::new(world.began, skew_ms));
     let running = match world.plan.shape {
         RunShape::Node => {
-            let process = Arc::new(SimProcess::new(slot, format!("node.{epoch}"), clock));
+            let process = Arc::new(SimProcess::new(slot, format!("node.{epoch}"), clock, version));
             // A restart loses the memory of the process.
             fleet.wipe();
             node(world, process, fleet.clone())
         }
         RunShape::Fleet => {
             let (role, n) = role(&world.plan.size, slot);
-            let process = Arc::new(SimProcess::new(slot, format!("{role}-{n}.{epoch}"), clock));
+            let process = Arc::new(SimProcess::new(slot, format!("{role}-{n}.{epoch}"), clock, version));
             member(world, process, role, fleet.clone())
         }
     };
@@ -92,10 +99,21 @@ struct ProcessPorts {
     ids: Arc<dyn Ids>,
     shared: Arc<SharedStateClient>,
     store: Arc<SimStore>,
+    /// All durable ports of the process: of its store, and of one without faults for the rest.
+    stores: Stores,
 }
 
 impl ProcessPorts {
     fn new(world: &Arc<World>, process: &Arc<SimProcess>, memory: &Arc<Memory>, may_write: bool) -> Self {
+        let store = Arc::new(SimStore {
+            world: world.clone(),
+            process: process.clone(),
+            store: match process.version {
+                ProcessVersion::Current => world.store.process(),
+                ProcessVersion::Earlier => world.store.process().without_numbers(),
+            },
+            may_write,
+        });
         Self {
             world: world.clone(),
             process: process.clone(),
@@ -106,22 +124,34 @@ impl ProcessPorts {
                 process: process.clone(),
                 memory: memory.clone(),
             }),
-            store: Arc::new(SimStore {
-                world: world.clone(),
-                process: process.clone(),
-                store: world.store.process(),
-                may_write,
-            }),
+            stores: Stores {
+                message_writer: store.clone(),
+                message_reader: store.clone(),
+                expirer: store.clone(),
+                chat_writer: store.clone(),
+                chat_reader: store.clone(),
+                watermarks: store.clone(),
+                user_writer: store.clone(),
+                user_reader: store.clone(),
+                contacts: store.clone(),
+                blocks: store.clone(),
+                last_seen: store.clone(),
+                accounts: store.clone(),
+                notices: store.clone(),
+                ..Stores::on(&Arc::new(world.store.clone()))
+            },
+            store,
         }
     }
 
     fn ingester(&self, grouping: Grouping, signals: Arc<dyn SignalSender>) -> Arc<dyn Ingest> {
         let config = ingest::Config { grouping, ..ingest::Config::default() };
+        let stores = &self.stores;
         let ports = ingest::Ports {
-            writer: self.store.clone(),
-            messages: self.store.clone(),
-            chats: self.store.clone(),
-            watermarks: self.store.clone(),
+            writer: stores.message_writer.clone(),
+            messages: stores.message_reader.clone(),
+            chats: stores.chat_reader.clone(),
+            watermarks: stores.watermarks.clone(),
             signals,
             clock: self.clock.clone(),
             ids: self.ids.clone(),
@@ -150,14 +180,17 @@ impl ProcessPorts {
             world: self.world.clone(),
             process: self.process.clone(),
             memory: self.shared.memory.clone(),
+            store: self.store.clone(),
             log,
         });
+        let checked =
+            Arc::new(CheckedFanout { world: self.world.clone(), name: self.process.name.clone(), delivery, routes });
         let fanout = Arc::new(Fanout {
-            chats: self.store.clone(),
+            chats: self.stores.chat_reader.clone(),
             cache,
             recipients,
-            routes,
-            delivery,
+            routes: checked.clone(),
+            delivery: checked,
             clock: self.clock.clone(),
             // All chats of a simulation are small. In every second run, chats of three or more members count as large.
             small_members_max: if self.world.plan.seed.is_multiple_of(2) { Fanout::SMALL_MEMBERS_MAX } else { 2 },
@@ -165,7 +198,7 @@ impl ProcessPorts {
         });
         let (consuming, telling) = (fanout.clone(), fanout.clone());
         self.process.spawn(async move { consuming.run(log).await });
-        self.process.spawn(async move { telling.tell_receipts().await });
+        self.process.spawn(async move { telling.push_receipts().await });
         fanout
     }
 
@@ -174,18 +207,18 @@ impl ProcessPorts {
         ingest: Arc<dyn Ingest>,
         members: Arc<dyn MemberCache>,
         delivery: Arc<dyn Delivery>,
-        watchers: Arc<dyn PresenceNotifier>,
+        notifier: Arc<dyn PresenceNotifier>,
     ) -> ApiPlanes {
         let auth_config = auth_config(self.world.plan.token_life);
-        let plain = Arc::new(self.world.store.clone());
+        let stores = &self.stores;
         let auth = Auth::new(
             auth::Ports {
-                users: self.store.clone(),
-                user_reader: self.store.clone(),
-                sessions: plain.clone(),
-                restrictions: plain.clone(),
-                passkeys: plain.clone(),
-                codes: plain.clone(),
+                users: stores.user_writer.clone(),
+                user_reader: stores.user_reader.clone(),
+                sessions: stores.sessions.clone(),
+                restrictions: stores.restrictions.clone(),
+                passkeys: stores.passkeys.clone(),
+                codes: stores.codes.clone(),
                 tickets: self.shared.clone(),
                 limits: self.shared.clone(),
                 otp: Arc::new(FixedSender),
@@ -201,59 +234,63 @@ impl ProcessPorts {
         let presence = Arc::new(Presence {
             routes: self.shared.clone(),
             transitions: self.shared.clone(),
-            watchers,
-            users: self.store.clone(),
-            last_seen: self.store.clone(),
-            contacts: self.store.clone(),
-            blocks: self.store.clone(),
-            chats: self.store.clone(),
-            messages: self.store.clone(),
+            notifier,
+            users: stores.user_reader.clone(),
+            last_seen: stores.last_seen.clone(),
+            contacts: stores.contacts.clone(),
+            blocks: stores.blocks.clone(),
+            chats: stores.chat_reader.clone(),
+            messages: stores.message_reader.clone(),
             clock: self.clock.clone(),
-            doubts: PendingRechecks::default(),
+            rechecks: PendingRechecks::default(),
         });
         let announcing = presence.clone();
         self.process.spawn(async move { announcing.run().await });
-        // No client of the simulator deletes an account, so no worker completes deletions.
-        let accounts = chats::Accounts {
+        let accounts = Arc::new(chats::Accounts {
             auth: auth.clone(),
-            store: plain.clone(),
-            expirer: plain.clone(),
-            users: self.store.clone(),
-            chats: self.store.clone(),
-            chat_writer: self.store.clone(),
+            store: stores.accounts.clone(),
+            expirer: stores.expirer.clone(),
+            users: stores.user_reader.clone(),
+            chats: stores.chat_reader.clone(),
+            chat_writer: stores.chat_writer.clone(),
             members: members.clone(),
-            messages: self.store.clone(),
-            watermarks: self.store.clone(),
-            contacts: self.store.clone(),
-            blocks: self.store.clone(),
-            invitations: plain.clone(),
-            reports: plain.clone(),
-            passkeys: plain.clone(),
-            push_devices: plain.clone(),
+            messages: stores.message_reader.clone(),
+            watermarks: stores.watermarks.clone(),
+            contacts: stores.contacts.clone(),
+            blocks: stores.blocks.clone(),
+            invitations: stores.invitations.clone(),
+            reports: stores.reports.clone(),
+            passkeys: stores.passkeys.clone(),
+            push_devices: stores.push_devices.clone(),
             security: Arc::new(ports::NoSecurityEvents),
             clock: self.clock.clone(),
             begun: tokio::sync::Notify::new(),
-        };
+        });
+        if !self.world.has(Bug::DeletionForgotten) {
+            let finishing = accounts.clone();
+            self.process.spawn(async move { finishing.run().await });
+        }
         let api = chats::Api {
             auth: auth.clone(),
             ingest,
-            messages: self.store.clone(),
-            chats: self.store.clone(),
-            chat_writer: self.store.clone(),
+            messages: stores.message_reader.clone(),
+            chats: stores.chat_reader.clone(),
+            chat_writer: stores.chat_writer.clone(),
             members,
-            users: self.store.clone(),
-            user_writer: self.store.clone(),
-            contacts: self.store.clone(),
-            blocks: self.store.clone(),
-            invitations: plain.clone(),
-            reports: plain.clone(),
-            accounts: Arc::new(accounts),
+            users: stores.user_reader.clone(),
+            user_writer: stores.user_writer.clone(),
+            contacts: stores.contacts.clone(),
+            blocks: stores.blocks.clone(),
+            invitations: stores.invitations.clone(),
+            reports: stores.reports.clone(),
+            accounts,
             presence: presence.clone(),
-            watermarks: self.store.clone(),
-            push_devices: plain.clone(),
-            notifier: Arc::new(NoSms),
+            watermarks: stores.watermarks.clone(),
+            push_devices: stores.push_devices.clone(),
+            notifier: Arc::new(SimReceiver { world: self.world.clone(), process: self.process.clone() }),
             web_push_public_key: None,
-            requests: plain,
+            update_window: None,
+            requests: stores.requests.clone(),
             limiter: self.shared.clone(),
             security: Arc::new(ports::NoSecurityEvents),
             clock: self.clock.clone(),
@@ -277,6 +314,47 @@ impl ProcessPorts {
         ApiPlanes { auth, presence, app }
     }
 
+    /// Posts events to the application, and notifies the devices of offline members.
+    fn outward(&self, log: Arc<dyn EventLog>, members: Arc<dyn MemberCache>, routes: Arc<dyn Routes>) {
+        let log = Arc::new(SimLog {
+            world: self.world.clone(),
+            process: self.process.clone(),
+            memory: self.shared.memory.clone(),
+            store: self.store.clone(),
+            log,
+        });
+        let receiver = Arc::new(SimReceiver { world: self.world.clone(), process: self.process.clone() });
+        let stores = &self.stores;
+        let ports = EventWebhookPorts {
+            log: log.clone(),
+            messages: stores.message_reader.clone(),
+            dead_letters: stores.dead_letters.clone(),
+            peers: None,
+            clock: self.clock.clone(),
+        };
+        let webhook = Webhook::over(receiver.clone(), b"secret", self.clock.clone());
+        let config = EventWebhookConfig { backoff: BACKOFF, ..EventWebhookConfig::default() };
+        let webhook = EventWebhook::new(ports, webhook, config);
+        let ports = NotificationPorts {
+            chats: stores.chat_reader.clone(),
+            members,
+            messages: stores.message_reader.clone(),
+            watermarks: stores.watermarks.clone(),
+            users: stores.user_reader.clone(),
+            routes,
+            devices: stores.push_devices.clone(),
+            notices: stores.notices.clone(),
+            dead_letters: stores.dead_letters.clone(),
+            notifier: receiver,
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+        };
+        let config = NotificationsConfig { backoff: BACKOFF, ..NotificationsConfig::default() };
+        let notifications = Notifications::new(ports, config);
+        self.process.spawn(async move { webhook.run().await });
+        self.process.spawn(async move { notifications.run(log).await });
+    }
+
     fn gateway(&self, hub: Arc<Hub>, others: GatewayPlanes) -> Arc<Gateway> {
         let GatewayPlanes { identity, presences, ingest, signals, displacement } = others;
         let presences = Arc::new(CheckedPresences { world: self.world.clone(), presences });
@@ -287,6 +365,7 @@ impl ProcessPorts {
                 expiry: EXPIRY,
                 timing: Timing::default(),
                 limits: gateway::Limits::default(),
+                outbox: crate::broken::mailbox(&self.world),
                 origins: gateway::Origins::default(),
             },
             hub,
@@ -301,8 +380,9 @@ impl ProcessPorts {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
         });
-        let (keeping, showing) = (gateway.clone(), gateway.clone());
+        let (keeping, checking, showing) = (gateway.clone(), gateway.clone(), gateway.clone());
         self.process.spawn(async move { keeping.keep_routes().await });
+        self.process.spawn(async move { checking.recheck_connections().await });
         self.process.spawn(async move { showing.watch_presence().await });
         gateway
     }
@@ -336,8 +416,13 @@ fn node(world: &Arc<World>, process: Arc<SimProcess>, memory: Arc<Memory>) -> Ru
     let hub = commons.hub();
     let delivery = Arc::new(Local { world: world.clone(), name: process.name.clone(), hub: hub.clone() });
     let log = Arc::new(world.store.clone());
-    let fanout =
-        reading.fanout(commons.shared.clone(), commons.shared.clone(), commons.shared.clone(), delivery.clone(), log);
+    let fanout = reading.fanout(
+        commons.shared.clone(),
+        commons.shared.clone(),
+        commons.shared.clone(),
+        delivery.clone(),
+        log.clone(),
+    );
     let ingest = commons.ingester(Grouping::AllChats, fanout.clone());
     let ApiPlanes { auth, presence, app } = commons.api(ingest.clone(), commons.shared.clone(), delivery, hub.clone());
     let others = GatewayPlanes {
@@ -348,6 +433,7 @@ fn node(world: &Arc<World>, process: Arc<SimProcess>, memory: Arc<Memory>) -> Ru
         displacement: hub.clone(),
     };
     let gateway = commons.gateway(hub, others);
+    commons.outward(log, commons.shared.clone(), commons.shared.clone());
     let services = ProcessServices {
         gateway: Some(gateway),
         ingest: Some(ingest),
@@ -390,6 +476,9 @@ fn member(world: &Arc<World>, process: Arc<SimProcess>, role: ProcessRole, memor
         ProcessRole::Api => {
             let fallback = fallback(&commons, published.clone(), remote.clone());
             let ingest = Arc::new(SimRemoteIngest::new((*remote).clone()));
+            let log = Arc::new(world.log.read_by(commons.clock.clone()));
+            // Not the routes of the fallback: while Redis is unavailable, it reports every user at every gateway.
+            commons.outward(log, fallback.clone(), commons.shared.clone());
             let ApiPlanes { auth, presence, app } = commons.api(ingest, fallback.clone(), fallback, published);
             stop_relay = Some(relay(&commons));
             services = ProcessServices {
@@ -468,18 +557,4 @@ fn keys() -> Arc<KeyRing> {
         Arc::new(KeyRing::derived(secret, &auth_config(Duration::from_secs(3600)), epoch))
     };
     KEYS.get_or_init(ring).clone()
-}
-
-/// SMS delivery is not simulated.
-struct NoSms;
-
-#[async_trait]
-impl Notifier for NoSms {
-    fn check(&self, _: &PushTarget) -> Result<(), UnusableTarget> {
-        Ok(())
-    }
-
-    async fn notify(&self, _: &PushDevice, _: &Notification) -> Result<(), NotifyError> {
-        Ok(())
-    }
 }

@@ -24,6 +24,11 @@ impl Dice {
         self.with(|rng| rng.random_bool(probability.clamp(0.0, 1.0)))
     }
 
+    /// A fraction of at least `from`.
+    pub(crate) fn part(&self, from: f64) -> f64 {
+        from + (1.0 - from) * self.below(0, 1001) as f64 / 1000.0
+    }
+
     /// A number in `from..to`.
     pub(crate) fn below(&self, from: u64, to: u64) -> u64 {
         self.with(|rng| rng.random_range(from..to.max(from + 1)))

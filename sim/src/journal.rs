@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_crash_leaves_everything_answered_is_found_and_a_torn_record_is_cut_off() {
+    fn after_any_crash_acknowledged_commits_are_found_and_a_torn_record_is_cut_off() {
         let (mut torn, mut lost, mut survived) = (0, 0, 0);
         for seed in 0..2_000 {
             let (mut journal, recovered, answered) = crashed_after(1 + seed % 97, seed, None);

@@ -10,11 +10,15 @@
 //! - `plan` is decided before a run; `world` and `process` are the environment.
 //! - `store`, `log`, `shared`, `calls` and `socket` are the dependencies of processes, each with its own faults. The
 //!   store of a node is as durable as its `journal` on its `disk`.
+//! - `index` are the indexes that lag behind the store, and `partitions` counts its load by partition key. `accounts`
+//!   has the ports of deletions.
+//! - `receiver` are the servers of others, which get events and notifications.
 //! - `compose` wires the planes to them; `client` is a device, which calls the API through `rest`.
 //! - `run` executes a plan, and `checks` verifies the invariants at every step.
 //! - `bugs` lists known bugs that `broken` injects and the checks must find.
 //! - `trace` records a run, and `explain` renders it.
 
+mod accounts;
 mod broken;
 mod bugs;
 mod calls;
@@ -25,10 +29,13 @@ mod dice;
 mod directory;
 mod disk;
 pub mod explain;
+mod index;
 mod journal;
 mod log;
+mod partitions;
 mod plan;
 mod process;
+mod receiver;
 mod rest;
 mod run;
 mod shared;
@@ -40,7 +47,9 @@ pub mod trace;
 mod world;
 
 pub use bugs::{Bug, BugDetection};
-pub use plan::{ChatPlan, ClientAction, FleetSize, PlannedFault, Rates, RunPlan, RunShape, Scheduled};
+pub use plan::{
+    BufferSizes, ChatPlan, ClientAction, FleetSize, PlannedFault, ProcessVersion, Rates, RunPlan, RunShape, Scheduled,
+};
 pub use run::{RunOutcome, SETTLE, run};
 pub use shrink::{Breach, shrink};
 pub use table::{OF_DEPLOYMENTS, table, unexercised};

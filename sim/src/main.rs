@@ -46,6 +46,9 @@ struct SimArguments {
     /// Check that every known bug is found within its number of seeds.
     #[arg(long)]
     bugs: bool,
+    /// Print the violated invariant of a failing seed only, without shrinking and explaining it.
+    #[arg(long)]
+    no_shrink: bool,
     /// Number of parallel runs.
     #[arg(long)]
     jobs: Option<usize>,
@@ -124,7 +127,7 @@ impl Total {
         println!("{shape}: seeds from {first} on");
         let failed = self.run_all(arguments, shape, seeds);
         let Some(seed) = failed else { return Ok(true) };
-        tell(arguments, &planned(seed, shape, arguments.bug))?;
+        explain_run(arguments, &planned(seed, shape, arguments.bug))?;
         Ok(false)
     }
 
@@ -192,7 +195,7 @@ fn replay(arguments: &SimArguments, shapes: &[RunShape], seed: u64) -> anyhow::R
         let outcome = run(&plan);
         println!("{shape}, seed {seed}: trace {:016x}, {} entries", outcome.trace.hash(), outcome.trace.entries.len());
         if !outcome.is_clean() {
-            tell(arguments, &plan)?;
+            explain_run(arguments, &plan)?;
             code = ExitCode::FAILURE;
         } else {
             println!("{}", text(&outcome.trace, &heading(arguments, &plan, &outcome)));
@@ -203,7 +206,7 @@ fn replay(arguments: &SimArguments, shapes: &[RunShape], seed: u64) -> anyhow::R
 }
 
 /// Shrinks a failing run, and explains it.
-fn tell(arguments: &SimArguments, plan: &RunPlan) -> anyhow::Result<()> {
+fn explain_run(arguments: &SimArguments, plan: &RunPlan) -> anyhow::Result<()> {
     /// Maximum number of runs for shrinking.
     const RUNS_MAX: usize = 300;
     let outcome = run(plan);
@@ -211,6 +214,10 @@ fn tell(arguments: &SimArguments, plan: &RunPlan) -> anyhow::Result<()> {
         println!("seed {} violated an invariant and no longer does: the run is not deterministic", plan.seed);
         return Ok(());
     };
+    if arguments.no_shrink {
+        println!("seed {} breaks {breach:?}", plan.seed);
+        return Ok(());
+    }
     println!("seed {} breaks {breach:?}; shrinking it", plan.seed);
     let shorter = shrink(plan, breach, RUNS_MAX);
     let outcome = run(&shorter);
@@ -255,7 +262,7 @@ fn find_bugs(arguments: &SimArguments, shapes: &[RunShape]) -> anyhow::Result<Ex
                 Some(found) => println!("{bug} ({shape}): {} by seed {}", found.invariant, found.seed),
                 None => {
                     missed += 1;
-                    println!("{bug} ({shape}): NOT FOUND within {} seeds: {}", bug.seeds(), bug.says());
+                    println!("{bug} ({shape}): NOT FOUND within {} seeds: {}", bug.seeds(), bug.description());
                 }
             }
         }

@@ -2,6 +2,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use protocol::OutboxBounds;
+
 use crate::bugs::Bug;
 use crate::dice::Dice;
 
@@ -18,12 +20,18 @@ pub struct RunPlan {
     pub shape: RunShape,
     /// The number of processes, users and chats.
     pub size: FleetSize,
+    /// The queues between a gateway and its clients.
+    pub buffers: BufferSizes,
     /// Failure rates of calls.
     pub rates: Rates,
     /// Maximum clock skew between processes.
     pub skew_max: Duration,
     /// Lifetime of an access token.
     pub token_life: Duration,
+    /// The longest time by which an index of the store lags behind its table.
+    pub index_lag_max: Duration,
+    /// Processes that run the earlier version at first: the rest of a rolling update.
+    pub earlier: Vec<usize>,
     /// Duration of actions and faults. After that everything is repaired and must recover.
     pub lasts: Duration,
     /// Actions of clients, in order.
@@ -103,6 +111,15 @@ pub struct ChatPlan {
     pub members: Vec<usize>,
 }
 
+/// Sizes of the queues between a gateway and its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferSizes {
+    /// Bounds of the mailbox of a connection.
+    pub mailbox: OutboxBounds,
+    /// Bytes in flight to a client before its gateway has to wait.
+    pub window_bytes: usize,
+}
+
 /// Failure rates of calls; each is a probability.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
@@ -124,6 +141,18 @@ pub struct Rates {
     pub pushes_doubled: f64,
     /// A push is delayed and overtaken by others.
     pub pushes_late: f64,
+    /// The application's server or a push service refuses, fails, sleeps, or loses its answer.
+    pub receiver_fails: f64,
+}
+
+/// The version that a process runs. A fleet has both during a rolling update.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcessVersion {
+    /// The version before event numbers and message locations: it does not write them, and does not know them.
+    Earlier,
+    /// This version.
+    #[default]
+    Current,
 }
 
 /// An action of a client. Clients and chats are indices.
@@ -153,14 +182,20 @@ pub enum ClientAction {
     Show { client: usize, visibility: usize },
     /// Adds a user to the contacts, or removes them.
     Befriend { client: usize, user: usize, is_contact: bool },
+    /// Blocks a user, or ends the block.
+    Block { client: usize, user: usize, is_blocked: bool },
     /// Loses the network for a while.
     GoOffline { client: usize, lasts: Duration },
     /// Crashes and restarts with its stored messages.
     Restart { client: usize },
-    /// Reads its socket slowly for a while.
-    Dawdle { client: usize, lasts: Duration },
+    /// Reads its socket slowly for a while: it takes `pace` for each frame.
+    Dawdle { client: usize, lasts: Duration, pace: Duration },
     /// Opens a second connection of the same device.
     Twin { client: usize },
+    /// Gets the last acknowledged message of a chat by its id.
+    LookUp { client: usize, chat: usize },
+    /// Deletes the account of its user, with their messages or without.
+    Delete { client: usize, erases: bool },
 }
 
 /// A fault. Processes are indices into all of them.
@@ -168,8 +203,8 @@ pub enum ClientAction {
 pub enum PlannedFault {
     /// A process crashes, and is restarted later.
     Kill { process: usize, back_after: Duration },
-    /// A process drains and restarts, as in a rolling upgrade.
-    Roll { process: usize },
+    /// A process drains and restarts with a version, as in a rolling update.
+    Roll { process: usize, to: ProcessVersion },
     /// A process is suspended.
     Pause { process: usize, lasts: Duration },
     /// A network partition between two processes.
@@ -178,12 +213,16 @@ pub enum PlannedFault {
     StoreAway { lasts: Duration },
     /// The store throttles requests.
     Throttle { lasts: Duration },
+    /// Some reads find a record that does not decode, as one of a newer version.
+    Unreadable { lasts: Duration },
     /// The disk is full, or its writes fail.
     DiskFails { lasts: Duration },
     /// The log is unavailable.
     LogAway { lasts: Duration },
     /// The shared state is unavailable.
     SharedAway { lasts: Duration },
+    /// The application's server and the push service do not answer.
+    ReceiverAway { lasts: Duration },
     /// The shared state is wiped.
     Wipe,
     /// The clock of a process steps forward or back.
@@ -193,6 +232,8 @@ pub enum PlannedFault {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+/// The pace of the slowest reader.
+const PACE_MAX: Duration = Duration::from_millis(400);
 /// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(30);
 
@@ -201,13 +242,17 @@ impl RunPlan {
     pub fn of(seed: u64, shape: RunShape) -> Self {
         let dice = Dice::of(seed, "plan");
         let size = FleetSize::drawn(&dice, shape);
+        let buffers = BufferSizes::drawn(&Dice::of(seed, "buffers"));
         let rates = Rates::drawn(&dice, shape);
         let lasts = dice.time(20 * SECOND, 60 * SECOND);
         let mut plan = Self {
             seed,
             shape,
+            buffers,
             rates,
             skew_max: if dice.chance(0.5) { Duration::ZERO } else { dice.time(SECOND / 10, 2 * SECOND) },
+            index_lag_max: Duration::ZERO,
+            earlier: vec![],
             token_life: if dice.chance(0.7) { Duration::from_secs(3600) } else { dice.time(20 * SECOND, 60 * SECOND) },
             lasts,
             actions: vec![],
@@ -216,7 +261,17 @@ impl RunPlan {
             size,
         };
         plan.actions = plan.drawn_actions(&Dice::of(seed, "actions"));
+        plan.quieten(&Dice::of(seed, "quiet"));
+        let bursts = plan.drawn_bursts(&Dice::of(seed, "bursts"));
+        plan.actions.extend(bursts);
+        let rest = plan.drawn_rest(&Dice::of(seed, "rest"));
+        plan.actions.extend(rest);
+        plan.actions.sort_by_key(|action| action.at);
         plan.faults = plan.drawn_faults(&Dice::of(seed, "faults"));
+        if shape == RunShape::Fleet {
+            plan.index_lag_max = drawn_lag(&Dice::of(seed, "index"));
+            plan.update(&Dice::of(seed, "versions"));
+        }
         plan
     }
 
@@ -243,6 +298,7 @@ impl RunPlan {
         let is_harmless = |fault: &Scheduled<PlannedFault>| match fault.what {
             PlannedFault::Kill { .. } | PlannedFault::Roll { .. } => self.shape == RunShape::Node,
             PlannedFault::Cut { .. }
+            | PlannedFault::ReceiverAway { .. }
             | PlannedFault::Wipe
             | PlannedFault::LogAway { .. }
             | PlannedFault::Step { .. } => true,
@@ -261,13 +317,13 @@ impl RunPlan {
         let clients = self.clients();
         let (users, chats) = (self.size.devices.len(), self.size.chats.len());
         // Weights of the kinds of actions; many kinds are left out.
-        let mut weights = [30, 4, 8, 2, 8, 3, 4, 3, 1, 2, 5, 5, 3, 2, 1, 1];
+        let mut weights = [30, 4, 8, 2, 8, 3, 4, 3, 1, 2, 5, 5, 3, 2, 1, 1, 4];
         for weight in weights.iter_mut().skip(1) {
             *weight *= [0, 1, 1, 3][dice.index(4)];
         }
         // Some runs flood a chat: all members except the owner send, and one of the owner's devices reads slowly and
         // misses pushes.
-        let floods = dice.chance(0.06);
+        let floods = !self.buffers.are_small() && dice.chance(0.06);
         let ChatPlan { members, .. } = &self.size.chats[0];
         let of = |member: &usize| clients.iter().position(|(user, _)| user == member).expect("everybody has a device");
         let (slow, flooding): (usize, Vec<usize>) = (of(&members[0]), members[1..].iter().map(of).collect());
@@ -318,16 +374,127 @@ impl RunPlan {
                 11 => ClientAction::Befriend { client, user, is_contact: dice.chance(0.8) },
                 12 => ClientAction::GoOffline { client, lasts: away() },
                 13 => ClientAction::Restart { client },
-                14 => ClientAction::Dawdle { client, lasts: away() },
-                _ => ClientAction::Twin { client },
+                14 => ClientAction::Dawdle { client, lasts: away(), pace: pace(dice) },
+                15 => ClientAction::Twin { client },
+                _ => ClientAction::Block { client, user, is_blocked: dice.chance(0.6) },
             };
             actions.push(Scheduled { at, what });
         }
         if floods {
-            actions.push(Scheduled { at: SECOND, what: ClientAction::Dawdle { client: slow, lasts: 2 * FLOOD } });
+            let what = ClientAction::Dawdle { client: slow, lasts: 2 * FLOOD, pace: PACE_MAX };
+            actions.push(Scheduled { at: SECOND, what });
         }
-        actions.sort_by_key(|action| action.at);
         actions
+    }
+
+    /// Makes half of the chats quiet from some time on: their sends come earlier. Nothing that happens after it is healed
+    /// by a later message.
+    fn quieten(&mut self, dice: &Dice) {
+        let parts: Vec<f64> = self.size.chats.iter().map(|_| dice.part(0.2)).collect();
+        let is_quiet: Vec<bool> = self.size.chats.iter().map(|_| dice.chance(0.5)).collect();
+        for Scheduled { at, what } in &mut self.actions {
+            if let ClientAction::Send { chat, .. } | ClientAction::Repeat { chat, .. } = what
+                && is_quiet[*chat]
+            {
+                *at = at.mul_f64(parts[*chat]);
+            }
+        }
+    }
+
+    /// Bursts of messages to a chat of which one member reads slowly: more than the mailbox of a connection holds. Most of
+    /// these chats are quiet afterwards.
+    fn drawn_bursts(&mut self, dice: &Dice) -> Vec<Scheduled<ClientAction>> {
+        let mut bursts = vec![];
+        if !self.buffers.are_small() || dice.chance(0.3) {
+            return bursts;
+        }
+        let clients = self.clients();
+        // Names of sends are unique in a run.
+        let mut name = 1 << 20;
+        for _ in 0..dice.below(1, 3) {
+            let chat = dice.index(self.size.chats.len());
+            let members = &self.size.chats[chat].members;
+            let devices: Vec<usize> =
+                (0..clients.len()).filter(|client| members.contains(&clients[*client].0)).collect();
+            let slow = devices[dice.index(devices.len())];
+            let others: Vec<usize> = devices.into_iter().filter(|client| *client != slow).collect();
+            let at = self.lasts.mul_f64(dice.part(0.0));
+            let dawdle = ClientAction::Dawdle { client: slow, lasts: dice.time(SECOND, 15 * SECOND), pace: pace(dice) };
+            bursts.push(Scheduled { at, what: dawdle });
+            let count = self.buffers.mailbox.messages as u64 * dice.below(10, 25) / 10;
+            let bytes_max = if dice.chance(0.3) { 4000 } else { 300 };
+            for _ in 0..count {
+                let at = at + dice.time(Duration::ZERO, SECOND / 2);
+                let (client, bytes) = (others[dice.index(others.len())], dice.below(1, bytes_max) as usize);
+                bursts.push(Scheduled { at, what: ClientAction::Send { client, chat, name, bytes, ttl: None } });
+                name += 1;
+            }
+            if dice.chance(0.7) {
+                let sends_to = |action: &ClientAction| matches!(action, ClientAction::Send { chat: to, .. } | ClientAction::Repeat { chat: to, .. } if *to == chat);
+                self.actions.retain(|action| action.at <= at || !sends_to(&action.what));
+            }
+        }
+        bursts
+    }
+
+    /// Lookups of messages by id, and deletions of accounts.
+    fn drawn_rest(&self, dice: &Dice) -> Vec<Scheduled<ClientAction>> {
+        let (clients, chats) = (self.clients().len(), self.size.chats.len());
+        let mut rest = vec![];
+        if dice.chance(0.6) {
+            for _ in 0..dice.below(3, 15) {
+                let what = ClientAction::LookUp { client: dice.index(clients), chat: dice.index(chats) };
+                rest.push(Scheduled { at: dice.time(Duration::ZERO, self.lasts), what });
+            }
+        }
+        if dice.chance(0.25) {
+            for _ in 0..dice.below(1, 3) {
+                let what = ClientAction::Delete { client: dice.index(clients), erases: dice.chance(0.5) };
+                rest.push(Scheduled { at: self.lasts.mul_f64(dice.part(0.3)), what });
+            }
+        }
+        rest
+    }
+
+    /// Makes a third of the fleets be updated, one process after the other. Some updates stop halfway, and some are
+    /// rolled back.
+    fn update(&mut self, dice: &Dice) {
+        if !dice.chance(0.33) {
+            return;
+        }
+        let processes = self.size.processes();
+        self.earlier = (0..processes).collect();
+        let mut order = self.earlier.clone();
+        for place in (1..processes).rev() {
+            order.swap(place, dice.index(place + 1));
+        }
+        let mut at = self.lasts.mul_f64(dice.part(0.0) / 2.0);
+        let mut roll = |process, to| {
+            self.faults.push(Scheduled { at, what: PlannedFault::Roll { process, to } });
+            at += dice.time(SECOND / 2, 4 * SECOND);
+        };
+        let updated = if dice.chance(0.6) { processes } else { dice.index(processes) };
+        order[..updated].iter().for_each(|process| roll(*process, ProcessVersion::Current));
+        if dice.chance(0.2) {
+            order[..updated].iter().for_each(|process| roll(*process, ProcessVersion::Earlier));
+        }
+        let until = if updated < processes { self.lasts } else { at.min(self.lasts) };
+        self.faults.retain(|fault| fault.at < self.lasts);
+        self.faults.sort_by_key(|fault| fault.at);
+        // Both versions number changes of members differently.
+        let clients = self.clients();
+        for _ in 0..dice.below(4, 24) {
+            let chat = dice.index(self.size.chats.len());
+            let owner = self.size.chats[chat].members[0];
+            let client = clients.iter().position(|(user, _)| *user == owner).expect("everybody has a device");
+            let user = dice.index(self.size.devices.len());
+            let what = match dice.chance(0.5) {
+                true => ClientAction::Add { client, chat, user },
+                false => ClientAction::Remove { client, chat, user },
+            };
+            self.actions.push(Scheduled { at: dice.time(Duration::ZERO, until), what });
+        }
+        self.actions.sort_by_key(|action| action.at);
     }
 
     fn drawn_faults(&self, dice: &Dice) -> Vec<Scheduled<PlannedFault>> {
@@ -336,8 +503,8 @@ impl RunPlan {
             RunShape::Fleet => self.size.processes(),
         };
         let mut kinds: Vec<usize> = match self.shape {
-            RunShape::Node => vec![0, 1, 2, 6, 10, 11],
-            RunShape::Fleet => vec![0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11],
+            RunShape::Node => vec![0, 1, 2, 6, 10, 11, 12, 13],
+            RunShape::Fleet => vec![0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13],
         };
         kinds.retain(|_| dice.chance(0.5));
         if kinds.is_empty() {
@@ -351,7 +518,7 @@ impl RunPlan {
                 let lasts = dice.time(SECOND / 5, if dice.chance(0.8) { 6 * SECOND } else { 25 * SECOND });
                 let what = match kinds[dice.index(kinds.len())] {
                     0 => PlannedFault::Kill { process, back_after: lasts / 2 },
-                    1 => PlannedFault::Roll { process },
+                    1 => PlannedFault::Roll { process, to: ProcessVersion::Current },
                     2 => PlannedFault::Pause { process, lasts },
                     3 => PlannedFault::Part { one: process, other: dice.index(processes), lasts },
                     4 => PlannedFault::StoreAway { lasts },
@@ -365,7 +532,9 @@ impl RunPlan {
                         forward: dice.chance(0.5),
                         by: dice.time(SECOND / 10, 2 * SECOND),
                     },
-                    _ => PlannedFault::Cut { process },
+                    11 => PlannedFault::Cut { process },
+                    12 => PlannedFault::Unreadable { lasts },
+                    _ => PlannedFault::ReceiverAway { lasts },
                 };
                 Scheduled { at, what }
             })
@@ -403,6 +572,32 @@ impl FleetSize {
     }
 }
 
+impl BufferSizes {
+    /// In half of the runs so small that a slow reader misses pushes soon.
+    fn drawn(dice: &Dice) -> Self {
+        if dice.chance(0.5) {
+            return Self { mailbox: OutboxBounds::default(), window_bytes: 64 * 1024 };
+        }
+        let messages = dice.below(4, 17) as usize;
+        let bytes = if dice.chance(0.7) { 1 << 20 } else { dice.below(2, 16) as usize * 1024 };
+        Self { mailbox: OutboxBounds { messages, bytes }, window_bytes: dice.below(1, 2048) as usize }
+    }
+
+    fn are_small(&self) -> bool {
+        self.mailbox != OutboxBounds::default()
+    }
+}
+
+/// In half of the runs indexes are up to date.
+fn drawn_lag(dice: &Dice) -> Duration {
+    if dice.chance(0.5) { Duration::ZERO } else { dice.time(SECOND / 10, 5 * SECOND) }
+}
+
+/// How long a slow reader takes for each frame.
+fn pace(dice: &Dice) -> Duration {
+    dice.time(SECOND / 50, PACE_MAX)
+}
+
 impl Rates {
     fn drawn(dice: &Dice, shape: RunShape) -> Self {
         // A third of the runs have no failing calls, so no violation there can be blamed on one.
@@ -420,12 +615,14 @@ impl Rates {
             pushes_lost: rate(0.3),
             pushes_doubled: rate(0.2),
             pushes_late: rate(0.2),
+            receiver_fails: rate(0.4),
         };
         match shape {
             RunShape::Fleet => rates,
-            // Everything is in one process; only its disk may fail.
+            // Everything is in one process; only its disk and the servers of others may fail.
             RunShape::Node => {
-                Self { store_fails: rates.store_fails, store_unknown: rates.store_unknown, ..Self::default() }
+                let Self { store_fails, store_unknown, receiver_fails, .. } = rates;
+                Self { store_fails, store_unknown, receiver_fails, ..Self::default() }
             }
         }
     }

@@ -8,6 +8,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::plan::ProcessVersion;
+
 /// A simulated process: a set of tasks that run, pause and die together.
 ///
 /// It dies at any await point of its tasks. Its outstanding requests continue without it, like packets that have left a
@@ -18,6 +20,7 @@ pub(crate) struct SimProcess {
     /// A unique name, also across restarts.
     pub(crate) name: String,
     pub(crate) clock: Arc<SkewedClock>,
+    pub(crate) version: ProcessVersion,
     life: Mutex<Life>,
     /// Wakes waiters for a change of its state, in the order in which they began to wait.
     lived: Notify,
@@ -32,8 +35,16 @@ enum Life {
 }
 
 impl SimProcess {
-    pub(crate) fn new(slot: usize, name: String, clock: Arc<SkewedClock>) -> Self {
-        Self { slot, name, clock, life: Mutex::new(Life::Running), lived: Notify::new(), tasks: Mutex::default() }
+    pub(crate) fn new(slot: usize, name: String, clock: Arc<SkewedClock>, version: ProcessVersion) -> Self {
+        Self {
+            slot,
+            name,
+            clock,
+            version,
+            life: Mutex::new(Life::Running),
+            lived: Notify::new(),
+            tasks: Mutex::default(),
+        }
     }
 
     /// Spawns a task that ends with the process.

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::checks::LOOK_INTERVAL;
 use crate::client::{self, DeviceCommand, DeviceIdentity};
 use crate::compose::{self, CODE};
-use crate::plan::{ClientAction, PlannedFault, RunPlan, RunShape, Scheduled};
+use crate::plan::{ClientAction, PlannedFault, ProcessVersion, RunPlan, RunShape, Scheduled};
 use crate::process::SimProcess;
 use crate::rest::RestCall;
 use crate::shared::Memory;
@@ -41,6 +41,8 @@ pub struct RunOutcome {
     pub kills: u64,
     /// Number of committed messages.
     pub messages: u64,
+    /// How often a connection of a process that runs at the end has become busy.
+    pub busy: u64,
     /// The panic of a plane, if any.
     pub panic: Option<String>,
 }
@@ -79,9 +81,11 @@ struct RunState {
     users: Vec<UserId>,
     chats: Vec<ChatId>,
     epochs: Vec<u32>,
+    /// The version of each process: a restart keeps it.
+    versions: Vec<ProcessVersion>,
     /// The draining process of a node. Its successor starts only after it has released its directory.
     leaving: Option<Arc<SimProcess>>,
-    /// A kill that waits for the next disk write.
+    /// A kill that waits for the next disk write of a node, or for events of the log in a fleet.
     armed: Option<PlannedFault>,
     kills: u64,
     panic: Option<String>,
@@ -94,8 +98,13 @@ impl RunState {
         let plan = world.plan.clone();
         let processes = if plan.shape == RunShape::Node { 1 } else { plan.size.processes() };
         let memory = Arc::new(Memory::new(&world));
-        for slot in 0..processes {
-            compose::start(&world, slot, 0, &memory);
+        let version = |slot| match plan.earlier.contains(&slot) {
+            true => ProcessVersion::Earlier,
+            false => ProcessVersion::Current,
+        };
+        let versions: Vec<_> = (0..processes).map(version).collect();
+        for (slot, version) in versions.iter().enumerate() {
+            compose::start(&world, (slot, 0, *version), &memory);
         }
         sleep(Duration::from_secs(1)).await;
         let mut stage = Self {
@@ -105,6 +114,7 @@ impl RunState {
             users: vec![],
             chats: vec![],
             epochs: vec![0; processes],
+            versions,
             leaving: None,
             armed: None,
             kills: 0,
@@ -139,6 +149,10 @@ impl RunState {
                 self.users.push(user_id);
                 self.world.trace().names.name_user(user_id, display_name);
             }
+            let device = json!({ "provider": "webhook", "token": device_id.to_string() });
+            let path = format!("/devices/{device_id}/push");
+            let call = RestCall::with(Method::PUT, &text("/data/tokens/access_token"), path, Some(device));
+            self.world.rest(call).await.expect("nothing fails yet");
             let restarts = |action: &Scheduled<ClientAction>| matches!(action.what, ClientAction::Restart { client } | ClientAction::Twin { client } if client == n);
             let is_alone = !plan.actions.iter().any(restarts);
             identities.push(DeviceIdentity {
@@ -217,7 +231,8 @@ impl RunState {
                 self.note_panic(&running.process);
                 if let Some(gateway) = &running.services.gateway {
                     let (messages, bytes) = gateway.hub.fullest();
-                    let holds = messages <= protocol::Outbox::MESSAGES_MAX && bytes <= protocol::Outbox::BYTES_MAX;
+                    let bounds = self.world.plan.buffers.mailbox;
+                    let holds = messages <= bounds.messages && bytes <= bounds.bytes;
                     self.world.check(Invariant::BoundedBuffers, holds, || {
                         format!("{messages} pushes of {bytes} bytes wait for one connection")
                     });
@@ -227,17 +242,18 @@ impl RunState {
         self.wait_until(until).await;
     }
 
-    /// Waits, and lets a pending kill strike during a disk write.
+    /// Waits, and lets a pending kill strike during a disk write or while events are processed.
     async fn wait_until(&mut self, until: Instant) {
         if self.armed.is_some() {
             let world = self.world.clone();
-            let is_writing = tokio::select! {
+            let is_at_work = tokio::select! {
                 biased;
                 () = world.writing.notified() => true,
+                () = world.consuming.notified(), if world.plan.shape == RunShape::Fleet => true,
                 () = sleep_until(until) => false,
             };
-            if is_writing {
-                // The maximum duration of a commit.
+            if is_at_work {
+                // The maximum duration of a commit, and about that of the lookups for an event.
                 sleep(Duration::from_micros(world.streams.disk.below(0, 12_000))).await;
                 self.strike();
             }
@@ -253,7 +269,7 @@ impl RunState {
 
     /// Repairs everything, and waits for recovery.
     async fn settle(&mut self) {
-        let was_away = self.world.is_away(Dependency::Shared);
+        let was_away = self.world.is_unavailable(Dependency::Shared);
         self.world.repair();
         self.world.note(TraceActor::Nemesis, TraceEvent::Fault("everything is repaired".to_owned()));
         if was_away {
@@ -268,7 +284,7 @@ impl RunState {
                 }
                 None => {
                     *epoch += 1;
-                    compose::start(&self.world, slot, *epoch, &self.memory);
+                    compose::start(&self.world, (slot, *epoch, self.versions[slot]), &self.memory);
                     if let Some(running) = self.world.directory.at(slot) {
                         running.process.clock.set_right();
                     }

@@ -63,7 +63,7 @@ pub(crate) struct SharedStateClient {
 }
 
 impl SharedStateClient {
-    async fn ask<T: Send + 'static>(
+    async fn call<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -72,10 +72,10 @@ impl SharedStateClient {
         }
         let world = self.world.clone();
         self.world
-            .ask(&self.process, async move {
+            .call(&self.process, async move {
                 let began = Instant::now();
                 world.travel().await;
-                if world.is_away(Dependency::Shared) {
+                if world.is_unavailable(Dependency::Shared) {
                     until_deadline(began).await;
                     return Err(StoreError::unavailable("shared memory does not answer"));
                 }
@@ -95,7 +95,7 @@ impl SharedStateClient {
 impl Routes for SharedStateClient {
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
         let (memory, world) = (self.memory.clone(), self.world.clone());
-        self.ask(async move {
+        self.call(async move {
             let routes = memory.routes.routes(user_id).await?;
             world.answered_routes(&routes);
             Ok(routes)
@@ -105,31 +105,31 @@ impl Routes for SharedStateClient {
 
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
         let (memory, world, user_ids) = (self.memory.clone(), self.world.clone(), user_ids.to_vec());
-        self.ask(async move {
+        self.call(async move {
             let gateways = memory.routes.gateways(&user_ids).await?;
             world.answered_gateways(gateways.keys());
-            Ok(gateways)
+            Ok(crate::broken::of_one_device(&world, gateways))
         })
         .await
     }
 
     async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
         let memory = self.memory.clone();
-        self.ask(async move { memory.routes.live_gateways().await }).await
+        self.call(async move { memory.routes.live_gateways().await }).await
     }
 
     async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
         let (memory, gateway) = (self.memory.clone(), gateway.clone());
-        self.ask(async move { memory.routes.on_gateway(&gateway, limit).await }).await
+        self.call(async move { memory.routes.on_gateway(&gateway, limit).await }).await
     }
 }
 
 #[async_trait]
 impl RouteWriter for SharedStateClient {
-    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
+    async fn heartbeat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
         let (memory, world, gateway) = (self.memory.clone(), self.world.clone(), gateway.clone());
-        self.ask(async move {
-            let was_known = memory.routes.beat(&gateway).await?;
+        self.call(async move {
+            let was_known = memory.routes.heartbeat(&gateway).await?;
             world.beaten(&gateway);
             // With this bug, the gateway does not learn that its routes were lost.
             Ok(was_known || world.has(Bug::WipeNeverHeals))
@@ -139,8 +139,9 @@ impl RouteWriter for SharedStateClient {
 
     async fn register(&self, route: &Route) -> Result<(), StoreError> {
         let (memory, world, route) = (self.memory.clone(), self.world.clone(), route.clone());
-        self.ask(async move {
+        self.call(async move {
             memory.routes.register(&route).await?;
+            crate::broken::came(&world, &route);
             world.registered(&[route]);
             Ok(())
         })
@@ -149,7 +150,7 @@ impl RouteWriter for SharedStateClient {
 
     async fn refresh(&self, routes: &[Route]) -> Result<Vec<RefreshedRoute>, StoreError> {
         let (memory, world, routes) = (self.memory.clone(), self.world.clone(), routes.to_vec());
-        self.ask(async move {
+        self.call(async move {
             if world.has(Bug::WipeNeverHeals) {
                 return Ok(vec![RefreshedRoute { was_known: true, connections: 1 }; routes.len()]);
             }
@@ -162,8 +163,9 @@ impl RouteWriter for SharedStateClient {
 
     async fn unregister(&self, routes: &[Route], back_within: Duration) -> Result<(), StoreError> {
         let (memory, world, routes) = (self.memory.clone(), self.world.clone(), routes.to_vec());
-        self.ask(async move {
+        self.call(async move {
             memory.routes.unregister(&routes, back_within).await?;
+            crate::broken::left(&world, &routes);
             world.unregistered(&routes);
             world.checks.look_around(&memory.routes);
             Ok(())
@@ -176,17 +178,17 @@ impl RouteWriter for SharedStateClient {
 impl PresenceTransitions for SharedStateClient {
     async fn claim(&self, limit: usize) -> Result<Vec<PresenceTransition>, StoreError> {
         let memory = self.memory.clone();
-        self.ask(async move { memory.routes.claim(limit).await }).await
+        self.call(async move { memory.routes.claim(limit).await }).await
     }
 
-    async fn gone_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    async fn offline_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
         let (memory, user_ids) = (self.memory.clone(), user_ids.to_vec());
-        self.ask(async move { memory.routes.gone_since(&user_ids).await }).await
+        self.call(async move { memory.routes.offline_since(&user_ids).await }).await
     }
 
     async fn settle(&self, announced: &[PresenceTransition]) -> Result<(), StoreError> {
         let (memory, announced) = (self.memory.clone(), announced.to_vec());
-        self.ask(async move { memory.routes.settle(&announced).await }).await
+        self.call(async move { memory.routes.settle(&announced).await }).await
     }
 
     async fn sweep(&self, limit: usize) -> Result<SweepResult, StoreError> {
@@ -194,7 +196,7 @@ impl PresenceTransitions for SharedStateClient {
             return Ok(SweepResult::default());
         }
         let memory = self.memory.clone();
-        self.ask(async move { memory.routes.sweep(limit).await }).await
+        self.call(async move { memory.routes.sweep(limit).await }).await
     }
 }
 
@@ -202,12 +204,12 @@ impl PresenceTransitions for SharedStateClient {
 impl MemberCache for SharedStateClient {
     async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
         let memory = self.memory.clone();
-        self.ask(async move { memory.cache.members(chat_id).await }).await
+        self.call(async move { memory.cache.members(chat_id).await }).await
     }
 
     async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
         let (memory, world) = (self.memory.clone(), self.world.clone());
-        self.ask(async move {
+        self.call(async move {
             let is_true = members.is_empty() || world.checks.had_members(chat_id, &members);
             world.check(Invariant::CachePopulatedFromAuthority, is_true, || {
                 format!("the cache has a set of {} members that {chat_id} never had", members.len())
@@ -222,7 +224,7 @@ impl MemberCache for SharedStateClient {
             return Ok(());
         }
         let memory = self.memory.clone();
-        self.ask(async move { memory.cache.invalidate(chat_id).await }).await
+        self.call(async move { memory.cache.invalidate(chat_id).await }).await
     }
 }
 
@@ -230,7 +232,7 @@ impl MemberCache for SharedStateClient {
 impl RecipientLookup for SharedStateClient {
     async fn cached(&self, chat_id: ChatId, named: &[UserId]) -> Result<Option<Recipients>, StoreError> {
         let (memory, world, named) = (self.memory.clone(), self.world.clone(), named.to_vec());
-        self.ask(async move {
+        self.call(async move {
             let recipients = memory.recipients.cached(chat_id, &named).await?;
             recipients.iter().for_each(|recipients| world.answered_recipients(recipients));
             Ok(recipients)
@@ -240,7 +242,7 @@ impl RecipientLookup for SharedStateClient {
 
     async fn of(&self, members: Arc<[UserId]>, named: &[UserId]) -> Result<Recipients, StoreError> {
         let (memory, world, named) = (self.memory.clone(), self.world.clone(), named.to_vec());
-        self.ask(async move {
+        self.call(async move {
             let recipients = memory.recipients.of(members, &named).await?;
             world.answered_recipients(&recipients);
             Ok(recipients)
@@ -253,7 +255,7 @@ impl RecipientLookup for SharedStateClient {
 impl RateLimiter for SharedStateClient {
     async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
         let (memory, takes) = (self.memory.clone(), takes.to_vec());
-        self.ask(async move { memory.limits.take_all(&takes).await }).await
+        self.call(async move { memory.limits.take_all(&takes).await }).await
     }
 }
 
@@ -261,17 +263,17 @@ impl RateLimiter for SharedStateClient {
 impl PeerRegistry for SharedStateClient {
     async fn announce(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         let (memory, peer, roles) = (self.memory.clone(), peer.clone(), roles.to_vec());
-        self.ask(async move { memory.peers.announce(&peer, &roles).await }).await
+        self.call(async move { memory.peers.announce(&peer, &roles).await }).await
     }
 
     async fn leave(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         let (memory, peer, roles) = (self.memory.clone(), peer.clone(), roles.to_vec());
-        self.ask(async move { memory.peers.leave(&peer, &roles).await }).await
+        self.call(async move { memory.peers.leave(&peer, &roles).await }).await
     }
 
     async fn peers(&self, role: ProcessRole) -> Result<Vec<PeerProcess>, StoreError> {
         let memory = self.memory.clone();
-        self.ask(async move { memory.peers.peers(role).await }).await
+        self.call(async move { memory.peers.peers(role).await }).await
     }
 }
 
@@ -279,16 +281,16 @@ impl PeerRegistry for SharedStateClient {
 impl TicketStore for SharedStateClient {
     async fn put(&self, digest: [u8; 32], ticket: Ticket) -> Result<(), StoreError> {
         let memory = self.memory.clone();
-        self.ask(async move { memory.tickets.put(digest, ticket).await }).await
+        self.call(async move { memory.tickets.put(digest, ticket).await }).await
     }
 
     async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
         let memory = self.memory.clone();
-        self.ask(async move { memory.tickets.take(digest, now).await }).await
+        self.call(async move { memory.tickets.take(digest, now).await }).await
     }
 
     async fn spend(&self, challenge: SpentChallenge) -> Result<bool, StoreError> {
         let memory = self.memory.clone();
-        self.ask(async move { memory.tickets.spend(challenge).await }).await
+        self.call(async move { memory.tickets.spend(challenge).await }).await
     }
 }

@@ -45,6 +45,7 @@ pub fn shrink(plan: &RunPlan, breach: Breach, runs_max: usize) -> RunPlan {
         |rates: &mut Rates| rates.pushes_lost = 0.0,
         |rates: &mut Rates| rates.pushes_doubled = 0.0,
         |rates: &mut Rates| rates.pushes_late = 0.0,
+        |rates: &mut Rates| rates.receiver_fails = 0.0,
     ] {
         shrinking.try_with(|plan| still(&mut plan.rates));
     }

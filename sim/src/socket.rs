@@ -16,9 +16,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::process::SimProcess;
 use crate::world::World;
 
-/// Bytes in flight to a client before its gateway has to wait.
-const WINDOW_BYTES: usize = 64 * 1024;
-
 /// A frame between the two ends.
 pub(crate) enum SocketFrame {
     Text(Bytes),
@@ -182,6 +179,14 @@ impl ClientSocket {
     }
 }
 
+impl GatewaySocket {
+    fn note_end(&self) {
+        if let Some(connection) = self.connection {
+            self.world.ended(connection);
+        }
+    }
+}
+
 impl Stream for GatewaySocket {
     type Item = Result<Incoming, SocketError>;
 
@@ -210,7 +215,7 @@ impl Sink<OutboundFrame> for GatewaySocket {
         if flow.is_cut {
             return Poll::Ready(Err(SocketError::Failed("the connection is cut".into())));
         }
-        if flow.bytes >= WINDOW_BYTES {
+        if flow.bytes >= self.world.plan.buffers.window_bytes {
             flow.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -226,6 +231,10 @@ impl Sink<OutboundFrame> for GatewaySocket {
                     && let Ok(Outbound { frame: ServerFrame::ConnectionEstablished(first), .. }) = Outbound::parse(said)
                 {
                     self.connection = Some(first.connection_id);
+                    self.world.established(self.user_id, first.connection_id, &self.process.name);
+                }
+                if crate::broken::is_unwritten(&self.world, said) {
+                    return Ok(());
                 }
                 if let Some(connection) = self.connection {
                     self.world.written(self.user_id, connection, said);
@@ -236,6 +245,7 @@ impl Sink<OutboundFrame> for GatewaySocket {
                 if let (CloseReason::SlowConsumer, Some(connection)) = (reason, self.connection) {
                     self.world.cut_for_slowness(connection);
                 }
+                self.note_end();
                 SocketFrame::Close(Some(reason))
             }
         };
@@ -255,6 +265,7 @@ impl Sink<OutboundFrame> for GatewaySocket {
 
 impl Drop for GatewaySocket {
     fn drop(&mut self) {
+        self.note_end();
         // A gateway that is done has closed its end; its last frames still arrive.
         if !self.process.is_dead() {
             self.link.down.push(self.world.latency(), SocketFrame::Close(None));

@@ -1,24 +1,27 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Event, Invariant, Member, MemberChange,
-    Message, MessageId, PhoneNumber, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks,
+    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DeliveryState, DirectPair, Event, Invariant, Member,
+    MemberChange, Message, MessageId, PhoneNumber, Reaction, Sequence, Timestamp, User, UserId, WatermarkKind,
 };
 use futures_util::FutureExt;
 use memory::{MemoryOutbox, MemoryStore};
 use ports::{
     AppendOutcome, BlockStore, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer,
-    Head, InboxSelection, InboxStart, LastSeenStore, MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage,
-    NewUser, Outbox, Page, PageBounds, StoreError, UnreadCount, UnreadQuery, UserKey, UserReader, UserUpdate,
-    UserWriter, Waiting, WatermarkStore,
+    Head, InboxSelection, InboxStart, LastSeenStore, MemberReactions, MessageKey, MessageReader, MessageWriter,
+    NewDirectChat, NewEntry, NewGroup, NewMessage, NewUser, Notice, NoticeStore, Outbox, Page, PageBounds,
+    PendingChange, Settled, StoreError, UnreadCount, UnreadQuery, UserKey, UserReader, UserUpdate, UserWriter,
+    WatermarkStore,
 };
 use tokio::time::{Instant, sleep};
 
 use crate::bugs::Bug;
 use crate::journal::Recovered;
-use crate::plan::RunShape;
+use crate::partitions::{ITEM, Load};
+use crate::plan::{ProcessVersion, RunShape};
 use crate::process::SimProcess;
 use crate::trace::{TraceActor, TraceEvent};
 use crate::world::{Dependency, World, until_deadline};
@@ -53,13 +56,30 @@ impl CommitRows {
 }
 
 impl SimStore {
-    async fn read<T: Send + 'static>(
+    /// Counts a request for its partitions. The caller then reads or writes.
+    pub(crate) fn on(&self, load: Load) -> &Self {
+        self.world.charge(&load);
+        self
+    }
+
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.world.checks.downstream(self.may_write);
         let world = self.world.clone();
-        self.world.ask(&self.process, async move { world.clone().read_store(work).await }).await
+        self.world
+            .call(&self.process, async move {
+                let answer = world.read_store(work).await?;
+                if world.is_unavailable(Dependency::Legible) && world.streams.store.chance(0.3) {
+                    return Err(StoreError::Corrupt {
+                        table: "any",
+                        source: "it was written by another version".into(),
+                    });
+                }
+                Ok(answer)
+            })
+            .await
     }
 
     pub(crate) async fn write<T: Send + 'static>(
@@ -83,7 +103,7 @@ impl SimStore {
         }
         let (world, process) = (self.world.clone(), self.process.clone());
         self.world
-            .ask(&self.process, async move {
+            .call(&self.process, async move {
                 match world.plan.shape {
                     RunShape::Node => world.commit(&process, rows, work).await,
                     RunShape::Fleet => world.write_store(work).await,
@@ -106,7 +126,7 @@ impl SimStore {
     }
 }
 
-fn away(what: &'static str) -> StoreError {
+fn unavailable(what: &'static str) -> StoreError {
     StoreError::unavailable(what)
 }
 
@@ -132,7 +152,7 @@ impl World {
         self.after_write();
         self.travel().await;
         if self.streams.store.chance(self.rates().store_unknown) {
-            return Err(away("the answer of the store was lost"));
+            return Err(unavailable("the answer of the store was lost"));
         }
         answer
     }
@@ -140,13 +160,13 @@ impl World {
     async fn reach_store(&self) -> Result<(), StoreError> {
         let began = Instant::now();
         self.travel().await;
-        if self.is_away(Dependency::Store) {
+        if self.is_unavailable(Dependency::Store) {
             until_deadline(began).await;
-            return Err(away("the store does not answer"));
+            return Err(unavailable("the store does not answer"));
         }
-        let throttled = self.is_away(Dependency::Throttled) && self.streams.store.chance(0.7);
+        let throttled = self.is_unavailable(Dependency::Throttled) && self.streams.store.chance(0.7);
         if throttled || self.streams.store.chance(self.rates().store_fails) {
-            return Err(away("the store refuses"));
+            return Err(unavailable("the store refuses"));
         }
         Ok(())
     }
@@ -212,9 +232,9 @@ impl World {
             if !self.journal().has(number) {
                 return None;
             }
-        } else if self.is_away(Dependency::Disk) || self.streams.store.chance(self.rates().store_fails) {
+        } else if self.is_unavailable(Dependency::Disk) || self.streams.store.chance(self.rates().store_fails) {
             self.journal().take_back(bytes);
-            return Some(Err(away("the disk refuses")));
+            return Some(Err(unavailable("the disk refuses")));
         } else {
             self.journal().commit();
         }
@@ -223,7 +243,7 @@ impl World {
         crate::broken::remember_state(self, number);
         if !is_cut_off && self.streams.store.chance(self.rates().store_unknown) {
             // The sync failed, but reopening the store found the complete record.
-            return Some(Err(away("the disk did not sync")));
+            return Some(Err(unavailable("the disk did not sync")));
         }
         Some(answer)
     }
@@ -250,7 +270,13 @@ impl World {
 
 #[async_trait]
 impl MessageWriter for SimStore {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn commit(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
+        let message = |entry: &NewEntry| match entry {
+            NewEntry::Message(message) => Some(message.clone()),
+            NewEntry::Update(_) => None,
+        };
+        let Some(batch) = batch.iter().map(message).collect() else { return self.commit_updates(batch).await };
+        let batch: Vec<NewMessage> = batch;
         let (world, store) = (self.world.clone(), self.store.clone());
         let epoch = self.process.name.clone();
         if world.has(Bug::TwoPhaseAllocation) {
@@ -262,15 +288,27 @@ impl MessageWriter for SimStore {
         if world.has(Bug::PublishBeforeCommit) {
             crate::broken::publish_early(&world, &batch).await;
         }
+        if world.has(Bug::ThrottledWithoutBackoff) {
+            crate::broken::hammer(self, &batch).await;
+        }
         let torn = (world.has(Bug::TornCommit)).then(|| batch.clone());
         let rows = CommitRows { sends: if world.plan.shape == RunShape::Node { batch.clone() } else { vec![] } };
-        let outcome = self.write_rows("append", rows, async move {
+        let is_earlier = self.process.version == ProcessVersion::Earlier;
+        let (again, new): (Vec<_>, Vec<_>) = batch.iter().cloned().partition(|send| world.checks.is_attempted(send));
+        world.fits(&appends(&world, &new));
+        let outcome = self.on(appends(&world, &again)).write_rows("append", rows, async move {
             let mut outcomes = vec![];
             for send in batch {
+                if is_earlier {
+                    crate::broken::forget_changes(&world, &store, send.chat_id);
+                }
                 let outcome = match crate::broken::judge(&world, &store, &send, &epoch) {
                     Some(outcome) => outcome,
                     None => world.append_one(&store, send).await?,
                 };
+                if let (true, AppendOutcome::New(receipt)) = (is_earlier, outcome) {
+                    world.written_without_location(receipt.message_id);
+                }
                 outcomes.push(outcome);
             }
             Ok(outcomes)
@@ -279,6 +317,42 @@ impl MessageWriter for SimStore {
             None => outcome.await,
             Some(batch) => Box::pin(crate::broken::torn(self, batch, outcome)).await,
         }
+    }
+}
+
+/// The items that a batch of sends writes: one head for each chat, and for each send its row, key and location.
+pub(crate) fn appends(world: &World, batch: &[NewMessage]) -> Load {
+    let chats: BTreeSet<ChatId> = batch.iter().map(|send| send.chat_id).collect();
+    let heads = chats.into_iter().map(|chat_id| Load::write("chat_counters", chat_id));
+    let sends = batch.iter().map(|send| {
+        let bytes = crate::broken::item_of(world, send.chat_id, send.body.size());
+        Load::write_bytes("messages", send.chat_id, bytes)
+            .and(Load::write("idempotency_keys", send.chat_id))
+            .and(Load::write("message_locations", send.message_id))
+    });
+    heads.chain(sends).collect()
+}
+
+/// The bytes of a page of messages.
+fn bytes_of(messages: &[Message]) -> usize {
+    messages.iter().map(|message| ITEM + message.body.size()).sum()
+}
+
+impl SimStore {
+    /// Commits a batch with updates. The injected bugs of sends do not affect it.
+    async fn commit_updates(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
+        let (world, store) = (self.world.clone(), self.store.clone());
+        self.write("commit updates", async move {
+            let mut outcomes = vec![];
+            for entry in batch {
+                outcomes.push(match entry {
+                    NewEntry::Message(send) => world.append_one(&store, send).await?,
+                    NewEntry::Update(update) => store.commit(vec![update.into()]).await?[0],
+                });
+            }
+            Ok(outcomes)
+        })
+        .await
     }
 }
 
@@ -297,12 +371,14 @@ impl World {
 impl MessageReader for SimStore {
     async fn head(&self, chat_id: ChatId) -> Result<Option<Head>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.head(chat_id).await }).await
+        let load = Load::read("chat_counters", chat_id);
+        self.on(load).read(async move { store.head(chat_id).await }).await
     }
 
     async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError> {
         let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
-        self.read(async move { store.heads(&chat_ids).await }).await
+        let load = Load::reads("chat_counters", &chat_ids);
+        self.on(load).read(async move { store.heads(&chat_ids).await }).await
     }
 
     async fn after(
@@ -314,13 +390,14 @@ impl MessageReader for SimStore {
     ) -> Result<Page, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
         let now = if world.has(Bug::ExpiredShown) { Timestamp::from_millis(0) } else { now };
-        self.read(async move {
+        let read = async move {
             let page = store.after(chat_id, after, bounds, now).await?;
+            world.charge(&Load::read_bytes("messages", chat_id, bytes_of(&page.messages)));
             let page = crate::broken::staled(&world, page, now);
             world.checks.read_page(&world, &store, chat_id, after, &page);
             Ok(page)
-        })
-        .await
+        };
+        crate::broken::read_page(self, chat_id, self.read(read).await).await
     }
 
     async fn before(
@@ -330,9 +407,14 @@ impl MessageReader for SimStore {
         count: usize,
         now: Timestamp,
     ) -> Result<Vec<Message>, StoreError> {
-        let store = self.store.clone();
-        let now = if self.world.has(Bug::ExpiredShown) { Timestamp::from_millis(0) } else { now };
-        self.read(async move { store.before(chat_id, before, count, now).await }).await
+        let (store, world) = (self.store.clone(), self.world.clone());
+        let now = if world.has(Bug::ExpiredShown) { Timestamp::from_millis(0) } else { now };
+        self.read(async move {
+            let messages = store.before(chat_id, before, count, now).await?;
+            world.charge(&Load::read_bytes("messages", chat_id, bytes_of(&messages)));
+            Ok(messages)
+        })
+        .await
     }
 
     async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<UnreadCount>, StoreError> {
@@ -341,12 +423,34 @@ impl MessageReader for SimStore {
             // Count for a user who does not exist, so that no message is excluded as their own.
             of.iter_mut().for_each(|query| query.reader = UserId::from_bytes([0xff; 16]));
         }
-        self.read(async move { store.unread(&of, now).await }).await
+        let load = Load::reads("messages", of.iter().map(|query| &query.chat_id));
+        self.on(load).read(async move { store.unread(&of, now).await }).await
     }
 
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.on(Load::read("message_locations", message_id))
+            .read(async move {
+                let message = store.by_id(message_id, now).await?.filter(|_| world.is_located(message_id));
+                world.charge(&message.iter().map(|message| Load::read("messages", message.chat_id)).collect());
+                Ok(message)
+            })
+            .await
+    }
+
+    async fn own_reactions(&self, messages: &[MessageKey], user_id: UserId) -> Result<Vec<Vec<Reaction>>, StoreError> {
+        let (store, messages) = (self.store.clone(), messages.to_vec());
+        self.read(async move { store.own_reactions(&messages, user_id).await }).await
+    }
+
+    async fn reactions(
+        &self,
+        message: MessageKey,
+        after: Option<UserId>,
+        count: usize,
+    ) -> Result<Vec<MemberReactions>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.by_id(message_id, now).await }).await
+        self.read(async move { store.reactions(message, after, count).await }).await
     }
 }
 
@@ -354,57 +458,76 @@ impl MessageReader for SimStore {
 impl ChatReader for SimStore {
     async fn chat(&self, chat_id: ChatId) -> Result<Option<Chat>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.chat(chat_id).await }).await
+        let load = Load::read("chats", chat_id);
+        self.on(load).read(async move { store.chat(chat_id).await }).await
     }
 
     async fn chats(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Chat>>, StoreError> {
         let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
-        self.read(async move { store.chats(&chat_ids).await }).await
+        let load = Load::reads("chats", &chat_ids);
+        self.on(load).read(async move { store.chats(&chat_ids).await }).await
     }
 
     async fn member(&self, chat_id: ChatId, user_id: UserId) -> Result<Option<Member>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.member(chat_id, user_id).await }).await
+        let load = Load::read("chat_memberships", chat_id);
+        self.on(load).read(async move { store.member(chat_id, user_id).await }).await
     }
 
     async fn members(&self, chat_id: ChatId) -> Result<Vec<Member>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.members(chat_id).await }).await
+        let load = Load::read("chat_memberships", chat_id);
+        self.on(load).read(async move { store.members(chat_id).await }).await
     }
 
     async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError> {
         let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
-        self.read(async move { store.first_members(&chat_ids, count).await }).await
+        let load = Load::reads("chat_memberships", &chat_ids);
+        self.on(load).read(async move { store.first_members(&chat_ids, count).await }).await
     }
 
     async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.memberships(user_id).await }).await
+        let load = Load::read("delivery_state", user_id);
+        self.on(load).read(async move { store.memberships(user_id).await }).await
     }
 
     async fn memberships_in(&self, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<Option<Member>>, StoreError> {
         let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
-        self.read(async move { store.memberships_in(user_id, &chat_ids).await }).await
+        let load = Load::reads("chat_memberships", &chat_ids);
+        self.on(load).read(async move { store.memberships_in(user_id, &chat_ids).await }).await
     }
 
     async fn chat_count(&self, user_id: UserId, max: usize) -> Result<usize, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.chat_count(user_id, max).await }).await
+        let load = Load::read("delivery_state", user_id);
+        self.on(load).read(async move { store.chat_count(user_id, max).await }).await
     }
 
     async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.direct_chat(pair).await }).await
+        let load = Load::read("direct_chats", pair);
+        self.on(load).read(async move { store.direct_chat(pair).await }).await
+    }
+
+    async fn inbox_rows(&self, user_id: UserId) -> Result<usize, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.inbox_rows(user_id).await }).await
     }
 
     async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.inbox(user_id, start, count).await }).await
+        let load = Load::read("delivery_state", user_id);
+        self.on(load).read(async move { store.inbox(user_id, start, count).await }).await
     }
 
     async fn blocked_chats(&self, chats: &[(ChatId, UserId)]) -> Result<Vec<bool>, StoreError> {
         let (store, chats) = (self.store.clone(), chats.to_vec());
-        self.read(async move { store.blocked_chats(&chats).await }).await
+        if self.world.has(Bug::BlocksForgotten) {
+            return Ok(vec![false; chats.len()]);
+        }
+        let load = Load::reads("blocks", chats.iter().map(|(_, user_id)| user_id));
+        self.on(load).read(async move { store.blocked_chats(&chats).await }).await
     }
 }
 
@@ -412,27 +535,31 @@ impl ChatReader for SimStore {
 impl ChatWriter for SimStore {
     async fn create_direct(&self, chat: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("open a direct chat", async move {
-            crate::broken::forget_direct_chat(&world, &store, &chat);
-            let created = store.create_direct(chat.clone()).await?;
-            if created.is_ok() {
-                world.changed_members(&chat.opening());
-            }
-            Ok(created)
-        })
-        .await
+        let load = Load::write("direct_chats", chat.pair).and(opens(chat.chat_id, &chat.pair.users()));
+        self.on(load)
+            .write("open a direct chat", async move {
+                crate::broken::forget_direct_chat(&world, &store, &chat);
+                let created = store.create_direct(chat.clone()).await?;
+                if created.is_ok() {
+                    world.changed_members(&chat.opening());
+                }
+                Ok(created)
+            })
+            .await
     }
 
     async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("open a group", async move {
-            let created = store.create_group(group.clone()).await?;
-            if matches!(created, CreatedChat::New(_)) {
-                world.changed_members(&group.opening(|_| true));
-            }
-            Ok(created)
-        })
-        .await
+        let members: Vec<UserId> = group.members.iter().copied().chain([group.created_by]).collect();
+        self.on(opens(group.chat_id, &members))
+            .write("open a group", async move {
+                let created = store.create_group(group.clone()).await?;
+                if matches!(created, CreatedChat::New(_)) {
+                    world.changed_members(&group.opening(|_| true));
+                }
+                Ok(created)
+            })
+            .await
     }
 
     async fn apply(
@@ -443,15 +570,37 @@ impl ChatWriter for SimStore {
         now: Timestamp,
     ) -> Result<Result<ChatChange, ChatRefusal>, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("change a chat", async move {
-            let applied = store.apply(chat_id, actor, command, now).await?;
-            if let Ok(change) = &applied {
-                world.changed_members(change);
-            }
-            Ok(applied)
-        })
-        .await
+        let departs = matches!(command, ChatCommand::Depart { .. });
+        let is_earlier = self.process.version == ProcessVersion::Earlier;
+        let load = Load::write("chats", chat_id)
+            .and(Load::write("chat_counters", chat_id))
+            .and(Load::write("pending_changes", chat_id))
+            .and(Load::write("chat_memberships", chat_id));
+        self.on(load)
+            .write("change a chat", async move {
+                if is_earlier {
+                    crate::broken::forget_changes(&world, &store, chat_id);
+                }
+                let applied = store.apply(chat_id, actor, command, now).await?;
+                if let Ok(change) = &applied {
+                    world.changed_members(change);
+                    if departs {
+                        world.departed(chat_id, actor);
+                    }
+                }
+                Ok(applied)
+            })
+            .await
     }
+}
+
+/// The items of a new chat.
+fn opens(chat_id: ChatId, members: &[UserId]) -> Load {
+    let of_chat = ["chats", "chat_counters", "pending_changes"].map(|table| Load::write(table, chat_id));
+    let of_members = members
+        .iter()
+        .map(|user_id| Load::write("chat_memberships", chat_id).and(Load::write("delivery_state", *user_id)));
+    of_chat.into_iter().chain(of_members).collect()
 }
 
 impl World {
@@ -466,6 +615,9 @@ impl World {
             };
             self.note(TraceActor::Store, TraceEvent::Members { chat_id, user_id, joined });
             self.checks.member_changed(chat_id, user_id, joined);
+            if !joined {
+                self.deleted_user_left(chat_id, user_id);
+            }
         }
     }
 }
@@ -478,21 +630,24 @@ impl WatermarkStore for SimStore {
         chat_id: ChatId,
         kind: WatermarkKind,
         to: Sequence,
+        at: Timestamp,
     ) -> Result<Advance, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("move a watermark", async move {
-            if let Some(advance) = crate::broken::advance(&world, &store, user_id, chat_id, kind, to) {
-                return Ok(advance);
-            }
-            world.checks.touch(chat_id);
-            store.advance(user_id, chat_id, kind, to).await
-        })
-        .await
+        self.on(Load::write("delivery_state", user_id))
+            .write("move a watermark", async move {
+                if let Some(advance) = crate::broken::advance(&world, &store, user_id, chat_id, kind, to) {
+                    return Ok(advance);
+                }
+                world.checks.touch(chat_id);
+                store.advance(user_id, chat_id, kind, to, at).await
+            })
+            .await
     }
 
-    async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
+    async fn delivery_states(&self, of: &[(UserId, ChatId)]) -> Result<Vec<DeliveryState>, StoreError> {
         let (store, of) = (self.store.clone(), of.to_vec());
-        self.read(async move { store.watermarks(&of).await }).await
+        let load = Load::reads("delivery_state", of.iter().map(|(user_id, _)| user_id));
+        self.on(load).read(async move { store.delivery_states(&of).await }).await
     }
 }
 
@@ -500,11 +655,12 @@ impl WatermarkStore for SimStore {
 impl UserReader for SimStore {
     async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
         let (store, world, user_ids) = (self.store.clone(), self.world.clone(), user_ids.to_vec());
-        self.read(async move {
-            let users = store.users(&user_ids).await?;
-            Ok(crate::broken::remembered(&world, users))
-        })
-        .await
+        self.on(Load::reads("users", &user_ids))
+            .read(async move {
+                let users = store.users(&user_ids).await?;
+                Ok(crate::broken::remembered(&world, users))
+            })
+            .await
     }
 
     async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
@@ -522,12 +678,13 @@ impl UserWriter for SimStore {
 
     async fn update(&self, user_id: UserId, update: UserUpdate, now: Timestamp) -> Result<Option<User>, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("change a user", async move {
-            let updated = store.update(user_id, update, now).await?;
-            world.checks.privacy_changed(&world);
-            Ok(updated)
-        })
-        .await
+        self.on(Load::write("users", user_id))
+            .write("change a user", async move {
+                let updated = store.update(user_id, update, now).await?;
+                world.checks.privacy_changed(&world);
+                Ok(updated)
+            })
+            .await
     }
 }
 
@@ -535,32 +692,36 @@ impl UserWriter for SimStore {
 impl ContactStore for SimStore {
     async fn add(&self, user_id: UserId, contact_id: UserId) -> Result<(), StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("list a contact", async move {
-            ContactStore::add(&store, user_id, contact_id).await?;
-            world.checks.privacy_changed(&world);
-            Ok(())
-        })
-        .await
+        self.on(Load::write("contacts", user_id))
+            .write("list a contact", async move {
+                ContactStore::add(&store, user_id, contact_id).await?;
+                world.checks.privacy_changed(&world);
+                Ok(())
+            })
+            .await
     }
 
     async fn remove(&self, user_id: UserId, contact_id: UserId) -> Result<(), StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("unlist a contact", async move {
-            ContactStore::remove(&store, user_id, contact_id).await?;
-            world.checks.privacy_changed(&world);
-            Ok(())
-        })
-        .await
+        self.on(Load::write("contacts", user_id))
+            .write("unlist a contact", async move {
+                ContactStore::remove(&store, user_id, contact_id).await?;
+                world.checks.privacy_changed(&world);
+                Ok(())
+            })
+            .await
     }
 
     async fn contacts(&self, user_id: UserId, after: Option<UserId>, limit: usize) -> Result<Vec<UserId>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.contacts(user_id, after, limit).await }).await
+        let load = Load::read("contacts", user_id);
+        self.on(load).read(async move { store.contacts(user_id, after, limit).await }).await
     }
 
     async fn listed(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>, StoreError> {
         let (store, pairs) = (self.store.clone(), pairs.to_vec());
-        self.read(async move { store.listed(&pairs).await }).await
+        let load = Load::reads("contacts", pairs.iter().map(|(user_id, _)| user_id));
+        self.on(load).read(async move { store.listed(&pairs).await }).await
     }
 }
 
@@ -568,40 +729,74 @@ impl ContactStore for SimStore {
 impl BlockStore for SimStore {
     async fn block(&self, user_id: UserId, blocked_id: UserId) -> Result<bool, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("block a user", async move {
-            let is_blocked = store.block(user_id, blocked_id).await?;
-            world.checks.privacy_changed(&world);
-            Ok(is_blocked)
-        })
-        .await
+        self.on(Load::write("blocks", user_id))
+            .write("block a user", async move {
+                let is_blocked = store.block(user_id, blocked_id).await?;
+                world.checks.privacy_changed(&world);
+                Ok(is_blocked)
+            })
+            .await
     }
 
     async fn unblock(&self, user_id: UserId, blocked_id: UserId) -> Result<(), StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
-        self.write("unblock a user", async move {
-            store.unblock(user_id, blocked_id).await?;
-            world.checks.privacy_changed(&world);
-            Ok(())
-        })
-        .await
+        self.on(Load::write("blocks", user_id))
+            .write("unblock a user", async move {
+                store.unblock(user_id, blocked_id).await?;
+                world.checks.privacy_changed(&world);
+                Ok(())
+            })
+            .await
     }
 
     async fn blocks(&self, user_id: UserId, after: Option<UserId>, limit: usize) -> Result<Vec<UserId>, StoreError> {
         let store = self.store.clone();
-        self.read(async move { store.blocks(user_id, after, limit).await }).await
+        let load = Load::read("blocks", user_id);
+        self.on(load).read(async move { store.blocks(user_id, after, limit).await }).await
     }
 
     async fn blocked(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>, StoreError> {
         let (store, pairs) = (self.store.clone(), pairs.to_vec());
-        self.read(async move { store.blocked(&pairs).await }).await
+        if self.world.has(Bug::BlocksForgotten) {
+            return Ok(vec![false; pairs.len()]);
+        }
+        let load = Load::reads("blocks", pairs.iter().map(|(user_id, _)| user_id));
+        self.on(load).read(async move { store.blocked(&pairs).await }).await
     }
 }
 
 #[async_trait]
 impl LastSeenStore for SimStore {
-    async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
+    async fn update_last_seen(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
         let (store, users) = (self.store.clone(), users.to_vec());
-        self.write("note who was seen", async move { store.saw(&users).await }).await
+        let load = users.iter().map(|(user_id, _)| Load::write("users", *user_id)).collect();
+        self.on(load).write("note who was seen", async move { store.update_last_seen(&users).await }).await
+    }
+}
+
+#[async_trait]
+impl NoticeStore for SimStore {
+    async fn add_notices(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        let load = notices.iter().map(|notice| Load::write("notices", notice.user_id)).collect();
+        self.on(load)
+            .write("add notices", async move {
+                store.add_notices(notices.clone()).await?;
+                world.noticed(&notices);
+                Ok(())
+            })
+            .await
+    }
+
+    async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
+        let store = self.store.clone();
+        self.write("take due notices", async move { store.take_due(now, again_at, count).await }).await
+    }
+
+    async fn settle(&self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
+        let (store, notice) = (self.store.clone(), notice.clone());
+        let load = Load::write("notices", notice.user_id);
+        self.on(load).write("settle a notice", async move { store.settle(&notice, settled).await }).await
     }
 }
 
@@ -622,8 +817,8 @@ impl Outbox for SimOutbox {
         if self.store.world.has(Bug::RetryWithoutRepublish) {
             return Ok(vec![]);
         }
-        let outbox = self.outbox.clone();
-        self.store.read(async move { outbox.overdue(before).await }).await
+        let (outbox, world) = (self.outbox.clone(), self.store.world.clone());
+        self.store.read(async move { Ok(world.indexed_overdue(outbox.overdue(before).await?)) }).await
     }
 
     async fn unpublished(&self, chat_id: ChatId) -> Result<Vec<Arc<Event>>, StoreError> {
@@ -631,22 +826,27 @@ impl Outbox for SimOutbox {
             return Ok(vec![]);
         }
         let outbox = self.outbox.clone();
-        self.store.read(async move { outbox.unpublished(chat_id).await }).await
+        let load = Load::read("messages", chat_id);
+        self.store.on(load).read(async move { outbox.unpublished(chat_id).await }).await
     }
 
     async fn published(&self, chat_id: ChatId, through: Sequence) -> Result<(), StoreError> {
         let outbox = self.outbox.clone();
-        self.store.write("mark as published", async move { outbox.published(chat_id, through).await }).await
+        let load = Load::write("chat_counters", chat_id);
+        self.store.on(load).write("mark as published", async move { outbox.published(chat_id, through).await }).await
     }
 
-    async fn waiting(&self, chat_id: ChatId) -> Result<Vec<Waiting>, StoreError> {
+    async fn pending_changes(&self, chat_id: ChatId) -> Result<Vec<PendingChange>, StoreError> {
         let outbox = self.outbox.clone();
-        self.store.read(async move { outbox.waiting(chat_id).await }).await
+        let load = Load::read("pending_changes", chat_id);
+        self.store.on(load).read(async move { outbox.pending_changes(chat_id).await }).await
     }
 
-    async fn forget(&self, chat_id: ChatId, places: &[String]) -> Result<(), StoreError> {
-        let (outbox, places) = (self.outbox.clone(), places.to_vec());
-        self.store.write("forget what is published", async move { outbox.forget(chat_id, &places).await }).await
+    async fn confirm_changes(&self, chat_id: ChatId, keys: &[String]) -> Result<(), StoreError> {
+        let (outbox, keys) = (self.outbox.clone(), keys.to_vec());
+        let load = Load::write("pending_changes", chat_id);
+        let forgets = async move { outbox.confirm_changes(chat_id, &keys).await };
+        self.store.on(load).write("forget what is published", forgets).await
     }
 }
 
@@ -661,24 +861,25 @@ impl EventProducer for SimProducer {
     async fn publish(&self, events: &[Arc<Event>]) -> Result<(), StoreError> {
         let (world, mut events) = (self.world.clone(), events.to_vec());
         self.world
-            .ask(&self.process, async move {
+            .call(&self.process, async move {
                 let began = Instant::now();
                 world.travel().await;
-                if world.is_away(Dependency::Log) {
+                if world.is_unavailable(Dependency::Log) {
                     until_deadline(began).await;
-                    return Err(away("the log does not answer"));
+                    return Err(unavailable("the log does not answer"));
                 }
                 let fails = world.streams.log.chance(world.rates().log_fails);
                 if fails && world.streams.log.chance(0.5) {
-                    return Err(away("the log refuses"));
+                    return Err(unavailable("the log refuses"));
                 }
                 if world.has(Bug::DisorderedLog) {
                     events.reverse();
                 }
                 world.log.publish(&events).await?;
                 world.published(&events);
+                events.iter().for_each(|event| world.logged(event));
                 world.travel().await;
-                if fails { Err(away("the answer of the log was lost")) } else { Ok(()) }
+                if fails { Err(unavailable("the answer of the log was lost")) } else { Ok(()) }
             })
             .await
     }

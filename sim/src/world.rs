@@ -8,12 +8,15 @@ use ports::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::accounts::Deletions;
 use crate::broken::Memories;
 use crate::bugs::Bug;
 use crate::checks::Checks;
 use crate::dice::Dice;
 use crate::directory::ProcessDirectory;
+use crate::index::Indexes;
 use crate::journal::Journal;
+use crate::partitions::PartitionLoads;
 use crate::plan::{Rates, RunPlan, RunShape};
 use crate::process::{SimProcess, SkewedClock};
 use crate::trace::{RunTrace, TraceActor, TraceEntry, TraceEvent};
@@ -36,6 +39,11 @@ pub(crate) struct World {
     journal: Mutex<Journal>,
     /// Wakes waiters when a node starts to write messages to its disk.
     pub(crate) writing: Notify,
+    /// Wakes waiters when a consumer of the log gets events.
+    pub(crate) consuming: Notify,
+    indexes: Mutex<Indexes>,
+    partitions: Mutex<PartitionLoads>,
+    deletions: Mutex<Deletions>,
     memories: Mutex<Memories>,
     trouble: Mutex<Trouble>,
     trace: Mutex<RunTrace>,
@@ -49,6 +57,8 @@ pub(crate) struct Streams {
     pub(crate) log: Dice,
     pub(crate) network: Dice,
     pub(crate) nemesis: Dice,
+    pub(crate) index: Dice,
+    pub(crate) receiver: Dice,
 }
 
 /// Active faults, and their end times.
@@ -66,9 +76,13 @@ pub(crate) enum Dependency {
     Store,
     /// The store answers, but throttles some requests.
     Throttled,
+    /// Some reads find a record that does not decode.
+    Legible,
     Disk,
     Log,
     Shared,
+    /// The servers that get events and notifications.
+    Receiver,
 }
 
 /// Timeout of a caller for another process or a dependency.
@@ -91,6 +105,8 @@ impl World {
             log: stream("log"),
             network: stream("network"),
             nemesis: stream("nemesis"),
+            index: stream("lag"),
+            receiver: stream("receiver"),
         };
         let journal = Mutex::new(Journal::new(plan.bug, &streams.disk));
         Self {
@@ -106,6 +122,10 @@ impl World {
             committing: tokio::sync::Mutex::new(()),
             journal,
             writing: Notify::new(),
+            consuming: Notify::new(),
+            indexes: Mutex::default(),
+            partitions: Mutex::default(),
+            deletions: Mutex::default(),
             memories: Mutex::default(),
             trouble: Mutex::default(),
             trace: Mutex::default(),
@@ -115,6 +135,11 @@ impl World {
     /// Whether a known bug is injected.
     pub(crate) fn has(&self, bug: Bug) -> bool {
         self.plan.bug == Some(bug)
+    }
+
+    /// Whether faults are injected now.
+    pub(crate) fn injects_faults(&self) -> bool {
+        !self.trouble().is_over
     }
 
     /// The current failure rates of calls.
@@ -158,7 +183,7 @@ impl World {
         *away = until.max(*away);
     }
 
-    pub(crate) fn is_away(&self, part: Dependency) -> bool {
+    pub(crate) fn is_unavailable(&self, part: Dependency) -> bool {
         self.trouble().away.get(&part).is_some_and(|until| Instant::now() < *until)
     }
 
@@ -193,7 +218,7 @@ impl World {
     }
 
     /// Calls a dependency, and waits for the answer. The call is executed even if the caller stops waiting.
-    pub(crate) async fn ask<T: Send + 'static>(
+    pub(crate) async fn call<T: Send + 'static>(
         self: &Arc<Self>,
         process: &Arc<SimProcess>,
         work: impl Future<Output = T> + Send + 'static,
@@ -211,6 +236,19 @@ impl World {
 
     pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
         lock(&self.journal)
+    }
+
+    pub(crate) fn indexes(&self) -> MutexGuard<'_, Indexes> {
+        lock(&self.indexes)
+    }
+
+    pub(crate) fn partitions(&self) -> MutexGuard<'_, PartitionLoads> {
+        lock(&self.partitions)
+    }
+
+    /// The users with a begun deletion.
+    pub(crate) fn deletions(&self) -> MutexGuard<'_, Deletions> {
+        lock(&self.deletions)
     }
 
     /// State of the injected bugs.

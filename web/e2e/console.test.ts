@@ -4,8 +4,9 @@ import { after } from "node:test";
 import { chromium, type Page } from "playwright-core";
 
 import { barriers } from "./barriers.js";
-import { operated, Person } from "./operator.js";
-import { newPhone, PATIENCE_MS, picture, test } from "./world.js";
+import { operated } from "./operator.js";
+import { Person } from "./person.js";
+import { newPhone, PATIENCE_MS, picture, test, useAssets } from "./world.js";
 
 const server = await operated();
 const browser = await chromium.launch({
@@ -21,6 +22,7 @@ after(async () => {
 async function opened(colorScheme: "light" | "dark" = "light", width = 1280): Promise<Page> {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
   context.setDefaultTimeout(PATIENCE_MS);
+  await useAssets(context);
   const page = await context.newPage();
   page.on("pageerror", (error) => {
     throw new Error(`the page has failed: ${error.message}`, { cause: error });
@@ -71,6 +73,8 @@ test("plots show the sends that are made, in both themes", async () => {
     while (!isSeen) await ann.send(chatId, "for the plot");
     await seen;
     await page.getByRole("img", { name: /^Time to the answer: p50 [\d.]+ m?s, p99 [\d.]+ m?s/ }).waitFor();
+    await page.getByRole("img", { name: /^Disk: used [\d.]+ ([KMG]i)?B, free [\d.]+ [MG]iB/ }).waitFor();
+    await page.getByText(/B used by the store/).waitFor();
     await page.getByText("No invariant was violated").waitFor();
     await page.getByRole("radio", { name: "30 min" }).check({ force: true });
     assert.deepEqual(await barriers(page), [], theme);
@@ -130,6 +134,59 @@ test("a session is revoked after its effect was named, and the audit says so", a
   assert.equal(await row.count(), 1);
   assert.deepEqual(await barriers(page), []);
   await picture(page, "console-audit");
+});
+
+test("a user is suspended and can come back, after the effect was named", async () => {
+  const ann = await Person.signUp(server.url, newPhone(), "Ann Suspended");
+  const page = await opened();
+  await signIn(page);
+  await lookFor(page, ann.phone);
+  await page.getByRole("link", { name: "Ann Suspended" }).click();
+  await page.getByRole("button", { name: "Suspend", exact: true }).click();
+  await page.getByRole("dialog").getByText("every token is refused").waitFor();
+  await page.getByRole("button", { name: "Suspend user" }).click();
+  await page.getByText("suspended", { exact: true }).waitFor();
+  assert.equal(await ann.isSignedIn(), false);
+  assert.deepEqual(await barriers(page), []);
+  await page.getByRole("button", { name: "End suspension" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "End suspension" }).click();
+  await page.getByText("suspended", { exact: true }).waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "Audit" }).click();
+  await page.getByRole("row").filter({ hasText: ann.userId }).filter({ hasText: "Suspend user" }).waitFor();
+});
+
+test("deliveries show the webhook and the dead letters", async () => {
+  const page = await opened();
+  // The server of this test has no webhook; the answers are those of the admin API.
+  await page.route("**/admin/v1/webhook", (route) =>
+    route.fulfill({
+      json: { lag_events: 7, failing_since: new Date().toISOString(), last_error: "503", delivered: 5, failed: 2 },
+    }),
+  );
+  const letter = { id: "dead_1", kind: "event", chat_id: "chat_1", event_id: "e", position: 9, attempts: 12 };
+  let letters = [{ ...letter, reason: "answered 500", dead_at: new Date().toISOString() }];
+  await page.route("**/admin/v1/dead-letters", (route) => route.fulfill({ json: { dead_letters: letters, next: null } }));
+  const deeds: string[] = [];
+  await page.route("**/admin/v1/dead-letters/*/redeliver", (route) => {
+    deeds.push(`${route.request().method()} ${new URL(route.request().url()).pathname}`);
+    letters = [];
+    return route.fulfill({ json: {} });
+  });
+  await signIn(page);
+  await page.getByRole("link", { name: "Deliveries" }).click();
+  await page.getByText("answered 500").waitFor();
+  await page.getByText("failing").waitFor();
+  assert.match(await read(page), /Events behind 7 .*Delivered 5 .*Failed attempts 2 .*Last error 503/);
+  assert.deepEqual(await barriers(page), []);
+  await picture(page, "console-deliveries");
+  await page.getByRole("button", { name: "Redeliver" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Redeliver" }).click();
+  await page.getByText("Everything was delivered, or waits for its next attempt.").waitFor();
+  assert.deepEqual(deeds, ["POST /admin/v1/dead-letters/dead_1/redeliver"]);
+
+  await page.unrouteAll();
+  await page.reload();
+  await page.getByText("This service has no webhook.").waitFor();
 });
 
 test("a gateway is drained and resumed, by keyboard alone", async () => {

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
+import { pathToFileURL } from "node:url";
 
 import type { Page } from "playwright-core";
 
@@ -14,16 +15,16 @@ import { browse, PATIENCE_MS, test } from "./world.js";
 // The runner starts tests in `web`.
 const ROOT = join(process.cwd(), "..");
 
-/** A fenced block of the page: a file if it has a name, otherwise commands. */
+/** A fenced block of the page: commands, or a file with its name. The name of commands is their directory. */
 interface Block {
   language: string;
-  file: string | undefined;
+  name: string | undefined;
   text: string;
 }
 
 function blocks(markdown: string): Block[] {
   const fences = markdown.matchAll(/^```(\w+)(?: (\S+))?\n(.*?)^```$/gms);
-  return [...fences].map(([, language = "", file, text = ""]) => ({ language, file, text }));
+  return [...fences].map(([, language = "", name, text = ""]) => ({ language, name, text }));
 }
 
 /** A free port that no other process takes before this test does: engines have those below, the system gives those above. */
@@ -55,10 +56,12 @@ test("the shop of the getting-started page gives its users chat", async () => {
   const binary = process.env["TIDINGS_BIN"];
   assert.ok(binary, "TIDINGS_BIN is not set: give the path of the `tidings` binary to test");
   const directory = mkdtempSync(join(tmpdir(), "tidings-shop-"));
+  const clone = mkdtempSync(join(tmpdir(), "tidings-clone-"));
   const children: ChildProcess[] = [];
   after(() => {
     children.forEach((child) => child.kill("SIGKILL"));
     rmSync(directory, { recursive: true, force: true });
+    rmSync(clone, { recursive: true, force: true });
   });
   const start = (program: string, ...flags: string[]): ChildProcess => {
     const child = spawn(program, flags, { cwd: directory, stdio: ["ignore", "ignore", "inherit"], env: environment });
@@ -72,13 +75,16 @@ test("the shop of the getting-started page gives its users chat", async () => {
     TIDINGS_ADMIN__LISTEN: "127.0.0.1:0",
   };
 
-  const page = readFileSync(join(ROOT, "docs/getting-started.md"), "utf8");
+  // A newcomer has the committed files alone.
+  execFileSync("git", ["clone", "--quiet", "--depth", "1", pathToFileURL(ROOT).href, clone], { stdio: "inherit" });
+  const page = readFileSync(join(clone, "docs/getting-started.md"), "utf8");
   const commands: string[] = [];
-  for (const { language, file, text } of blocks(page)) {
+  const inClone: string[] = [];
+  for (const { language, name, text } of blocks(page)) {
     // The page uses the default addresses; a test uses free ones.
     const ours = text.replaceAll("127.0.0.1:8080", `127.0.0.1:${tidings}`).replaceAll(/\b3000\b/g, `${shop}`);
-    if (file) writeFileSync(join(directory, file), ours);
-    else if (language === "sh") commands.push(ours.trim());
+    if (language === "sh") (name === "clone" ? inClone : commands).push(...ours.trim().split("\n"));
+    else if (name) writeFileSync(join(directory, name), ours);
   }
   assert.deepEqual(commands, [
     "npm install tidings-client-0.2.0.tgz",
@@ -89,7 +95,13 @@ test("the shop of the getting-started page gives its users chat", async () => {
   const run = (program: string, ...flags: string[]): void => {
     execFileSync(program, flags, { cwd: directory, stdio: ["ignore", "ignore", "inherit"] });
   };
-  run("npm", "pack", "--silent", "--prefix", ROOT, "--workspace", "clients/typescript", "--pack-destination", directory);
+  assert.equal(inClone.length, 2, inClone.join());
+  // Packages come from the cache where it has them.
+  const npm = { ...environment, npm_config_prefer_offline: "true", npm_config_audit: "false", npm_config_fund: "false" };
+  for (const command of inClone) {
+    execFileSync("sh", ["-c", command], { cwd: clone, stdio: ["ignore", "ignore", "inherit"], env: npm });
+  }
+  copyFileSync(join(clone, "tidings-client-0.2.0.tgz"), join(directory, "tidings-client-0.2.0.tgz"));
   run("npm", "install", "--silent", "--offline", "tidings-client-0.2.0.tgz");
   run("node", "keys.mjs");
   let service = start(binary, "serve", "--config", "tidings.toml");

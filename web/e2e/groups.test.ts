@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import type { Page } from "playwright-core";
 
-import { hasStatus, newPhone, openRow, picture, said, say, sees, signIn, test, world } from "./world.js";
+import { hasStatus, newPhone, openRow, pick, picture, said, say, sees, signIn, test, world } from "./world.js";
 
 const { device } = await world();
 
@@ -11,12 +11,6 @@ async function person(name: string) {
   const { page } = await device();
   await signIn(page, phone, name);
   return { page, phone };
-}
-
-async function pick(page: Page, phone: string): Promise<void> {
-  await page.locator(".picker input").fill(phone);
-  await page.locator(".picker input").press("Enter");
-  await page.locator(".person").click();
 }
 
 function act(page: Page, member: string, action: string): Promise<unknown> {
@@ -62,6 +56,14 @@ test("a group from its first message to its last member", async () => {
   await bob.page.getByRole("button", { name: "Save" }).click();
   await ada.page.locator("[data-row]", { hasText: "Night readers" }).waitFor();
 
+  const changes = (page: Page) => page.locator(".log-change").allTextContents();
+  await ada.page.getByText("The group is now called “Night readers”").waitFor();
+  assert.deepEqual(await changes(ada.page), [
+    "Cleo joined",
+    "Bob is now an admin",
+    "The group is now called “Night readers”",
+  ]);
+  await bob.page.getByText("You are now an admin").waitFor();
   await act(bob.page, "Cleo", "Remove");
   await bob.page.getByRole("button", { name: "Remove", exact: true }).click();
   await cleo.page.locator("[data-row]").waitFor({ state: "detached" });
@@ -74,6 +76,14 @@ test("a group from its first message to its last member", async () => {
   await ada.page.getByRole("button", { name: "Leave", exact: true }).click();
   await ada.page.locator("[data-row]").waitFor({ state: "detached" });
   await bob.page.locator(".chat-subtitle", { hasText: "1 member" }).waitFor();
+  await bob.page.getByText("Ada left").waitFor();
+  await bob.page.reload();
+  await bob.page.getByText("Ada left").waitFor();
+  assert.deepEqual((await changes(bob.page)).slice(-3), ["You are now the owner", "Ada is now an admin", "Ada left"]);
+
+  await bob.page.getByRole("button", { name: "Delete the group" }).click();
+  await bob.page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+  await bob.page.locator("[data-row]").waitFor({ state: "detached" });
 });
 
 test("a user who wants to be asked is invited, and joins or declines", async () => {

@@ -40,10 +40,10 @@ for (const colorScheme of ["light", "dark"] as const) {
     await page.getByLabel("Name or phone number").waitFor();
     await check("new-chat");
     await page.keyboard.press("Escape");
-    for (const section of ["Profile", "Privacy", "Notifications", "Devices", "Passkeys", "Appearance"]) {
+    for (const section of ["Profile", "Privacy", "Notifications", "Devices", "Passkeys", "Appearance", "Account"]) {
       await page.evaluate(() => (location.hash = "#/settings"));
       await page.getByRole("link", { name: section }).click();
-      await page.getByRole("heading", { name: section }).waitFor();
+      await page.getByRole("heading", { name: section, exact: true }).waitFor();
       await page.getByText("Asking the server…").waitFor({ state: "detached" });
       await check(`settings-${section.toLowerCase()}`);
     }

@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 
+import { foreign } from "./server.js";
+
 /** A server process with a known admin listener, for tests of the console. */
 export interface Operated {
   /** The public listener. */
@@ -33,8 +35,7 @@ export async function operated(): Promise<Operated> {
     "FRAMES_PER_CONNECTION",
     "UNAUTHENTICATED_PER_IP",
   ];
-  const env = { ...process.env, ...Object.fromEntries(limits.map((name) => [`TIDINGS_LIMITS__${name}`, "0"])) };
-  delete env["TIDINGS_BIN"];
+  const env = { ...foreign(process.env), ...Object.fromEntries(limits.map((name) => [`TIDINGS_LIMITS__${name}`, "0"])) };
   const child = spawn(binary, ["serve", "--dev", ...flags], { env, stdio: ["ignore", "pipe", "pipe"] });
   const [url, admin] = await Promise.all([found(child, child.stdout, /listening on (http:\S+)/), adminAddress(child)]);
   const { token } = JSON.parse(readFileSync(join(directory, "admin.json"), "utf8")) as { token: string };
@@ -64,54 +65,4 @@ function found(child: ChildProcess, stream: Readable | null, text: RegExp): Prom
     });
     child.once("exit", (code) => reject(new Error(`the server has ended with ${code} before it listened`)));
   });
-}
-
-/** A signed-in user, over REST only. */
-export class Person {
-  private constructor(
-    private readonly url: string,
-    private readonly token: string,
-    readonly userId: string,
-    readonly sessionId: string,
-    readonly phone: string,
-  ) {}
-
-  static async signUp(url: string, phone: string, name: string): Promise<Person> {
-    await post(url, "/auth/request-otp", { phone_number: phone });
-    const device = { device_id: crypto.randomUUID(), display_name: name };
-    const signedIn = await post(url, "/auth/verify-otp", { phone_number: phone, otp: "000000", ...device });
-    const { user, session, tokens } = signedIn as {
-      user: { user_id: string };
-      session: { session_id: string };
-      tokens: { access_token: string };
-    };
-    return new Person(url, tokens.access_token, user.user_id, session.session_id, phone);
-  }
-
-  async directChat(other: Person): Promise<string> {
-    const chat = await post(this.url, "/chats", { type: "direct", member_ids: [other.userId] }, this.token);
-    return (chat as { chat_id: string }).chat_id;
-  }
-
-  /** Sends a message and returns its id. */
-  async send(chatId: string, content: string): Promise<string> {
-    const message = { client_message_id: crypto.randomUUID(), content };
-    const sent = await post(this.url, `/chats/${chatId}/messages`, message, this.token);
-    return (sent as { message_id: string }).message_id;
-  }
-
-  /** Whether the session is valid. */
-  async isSignedIn(): Promise<boolean> {
-    const headers = { authorization: `Bearer ${this.token}` };
-    return (await fetch(`${this.url}/api/v1/users/me`, { headers })).ok;
-  }
-}
-
-async function post(url: string, path: string, body: unknown, token?: string): Promise<unknown> {
-  const credential = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const headers = { "content-type": "application/json", ...credential };
-  const response = await fetch(`${url}/api/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-  const answer = (await response.json()) as { data: unknown };
-  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${JSON.stringify(answer)}`);
-  return answer.data;
 }

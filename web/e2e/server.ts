@@ -9,11 +9,11 @@ export class Server {
   private port = 0;
   private readonly directory = mkdtempSync(join(tmpdir(), "tidings-e2e-"));
 
-  private constructor() {}
+  private constructor(private readonly settings: Record<string, string>) {}
 
-  /** Starts the binary of `TIDINGS_BIN` with limits that no test can reach. */
-  static async start(): Promise<Server> {
-    const server = new Server();
+  /** Starts the binary of `TIDINGS_BIN` with limits that no test can reach, and with these settings. */
+  static async start(settings: Record<string, string> = {}): Promise<Server> {
+    const server = new Server(settings);
     await server.start();
     return server;
   }
@@ -34,7 +34,7 @@ export class Server {
     if (!binary) throw new Error("TIDINGS_BIN is not set: give the path of the `tidings` binary to test");
     const flags = ["--data-dir", this.directory, "--listen", `127.0.0.1:${this.port}`, "--admin-listen", "127.0.0.1:0"];
     const child = spawn(binary, ["serve", "--dev", ...flags], {
-      env: { ...foreign(process.env), ...NO_LIMITS },
+      env: { ...foreign(process.env), ...NO_LIMITS, ...this.settings },
       stdio: ["ignore", "pipe", "inherit"],
     });
     this.process = child;

@@ -1,4 +1,5 @@
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
+import { basename, join } from "node:path";
 import { after, test as testOfNode } from "node:test";
 
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
@@ -48,8 +49,8 @@ export async function browse(): Promise<Browser> {
 }
 
 /** Starts the server and the browser of a test file, and stops them after the last test. */
-export async function world(): Promise<World> {
-  const server = await Server.start();
+export async function world(settings: Record<string, string> = {}): Promise<World> {
+  const server = await Server.start(settings);
   after(() => server.remove());
   const browser = await browse();
   return {
@@ -58,6 +59,7 @@ export async function world(): Promise<World> {
     device: async (options = {}) => {
       const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-GB", ...options });
       context.setDefaultTimeout(PATIENCE_MS);
+      await useAssets(context);
       const page = await context.newPage();
       page.on("pageerror", (error) => {
         throw new Error(`the page has failed: ${error.message}`, { cause: error });
@@ -66,6 +68,19 @@ export async function world(): Promise<World> {
       return { context, page };
     },
   };
+}
+
+/**
+ * Replaces the assets of the binary by those of the directory `TIDINGS_ASSETS`, if it is set: a change of the pages is
+ * then tested without a new binary. Tests of the service worker need the binary, because its requests are not replaced.
+ */
+export async function useAssets(context: BrowserContext): Promise<void> {
+  const directory = process.env["TIDINGS_ASSETS"];
+  if (!directory) return;
+  await context.route("**/assets/*", (route) => {
+    const path = join(directory, basename(new URL(route.request().url()).pathname));
+    return existsSync(path) ? route.fulfill({ path }) : route.continue();
+  });
 }
 
 let lastPhone = 100;
@@ -95,6 +110,13 @@ export async function openDirect(page: Page, phone: string): Promise<void> {
   await page.getByRole("button", { name: `Find ${phone}` }).click();
   await page.locator(".person").click();
   await page.getByLabel("Message", { exact: true }).waitFor();
+}
+
+/** Chooses the user of a phone number in a dialog. */
+export async function pick(page: Page, phone: string): Promise<void> {
+  await page.locator(".picker input").fill(phone);
+  await page.locator(".picker input").press("Enter");
+  await page.locator(".person").click();
 }
 
 /** Opens a chat from the inbox. */

@@ -26,6 +26,9 @@ function sample(seconds: number, errors: Record<string, number> = {}): Sample {
     violations: {},
     memory_bytes: null,
     cpu_cores: null,
+    disk_used_bytes: null,
+    disk_free_bytes: null,
+    disk_limit_bytes: null,
   };
 }
 

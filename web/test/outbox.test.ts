@@ -27,7 +27,7 @@ test("sends stand in the order they were written", () => {
 });
 
 test("a send that is tried again keeps its place", () => {
-  const failed = refused(two, "a", "no");
+  const failed = refused(two, "a", { text: "no", remedy: "none" });
   assert.deepEqual(shown(withEntry(failed, entry("a", 1))), ["a queued", "b queued"]);
 });
 
@@ -43,8 +43,11 @@ test("a message shows once: as a send, until the timeline has it by id or by seq
 });
 
 test("a refused send stays, with the reason, until it is thrown away", () => {
-  const failed = refused(two, "b", "too long");
+  const failed = refused(two, "b", { text: "too long" });
   assert.equal(failed[1]?.error, "too long");
+  const blocked = refused(failed, "b", { text: "blocked", remedy: "unblock" });
+  assert.deepEqual([blocked[1]?.error, blocked[1]?.remedy], ["blocked", "unblock"]);
+  assert.equal(refused(blocked, "b", { text: "too long" })[1]?.remedy, undefined, "a remedy is for its refusal alone");
   assert.deepEqual(shown(withoutEntry(failed, "b")), ["a queued"]);
 });
 

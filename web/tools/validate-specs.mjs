@@ -1,4 +1,4 @@
-// Holds docs/openapi.json and docs/asyncapi.json against what their own communities say they have to be: the published
+// Holds docs/openapi.json, docs/asyncapi.json and docs/asyncapi-events.json against what their own communities say they have to be: the published
 // JSON schemas of OpenAPI, and the parser of AsyncAPI. Prints what is wrong and exits 1.
 
 import { readFile } from "node:fs/promises";
@@ -19,15 +19,16 @@ async function openapiErrors() {
   return errors.map(({ instancePath, message }) => `${instancePath}: ${message}`);
 }
 
-async function asyncapiErrors() {
-  const { diagnostics } = await new Parser().parse(await read("asyncapi.json"));
+async function asyncapiErrors(name) {
+  const { diagnostics } = await new Parser().parse(await read(name));
   const errors = diagnostics.filter(({ severity }) => severity === SEVERITY_ERROR);
   return errors.map(({ path, message }) => `${path.join(".")}: ${message}`);
 }
 
 const found = [
   ...(await openapiErrors()).map((error) => `docs/openapi.json ${error}`),
-  ...(await asyncapiErrors()).map((error) => `docs/asyncapi.json ${error}`),
+  ...(await asyncapiErrors("asyncapi.json")).map((error) => `docs/asyncapi.json ${error}`),
+  ...(await asyncapiErrors("asyncapi-events.json")).map((error) => `docs/asyncapi-events.json ${error}`),
 ];
 for (const error of found) console.error(error);
 process.exitCode = found.length > 0 ? 1 : 0;

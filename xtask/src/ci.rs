@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 use programs::Program;
 
+use crate::build_cache::{BUILD_DIRECTORY, BuildCache};
 use crate::{provide, scratch};
 
 /// One call of cargo, npm, a cached program, or a workspace binary that was built with the tests.
@@ -100,6 +101,10 @@ pub(crate) fn run(steps: &[CheckStep]) -> anyhow::Result<()> {
     if let Some(in_memory) = &in_memory {
         println!("==> temporary files are in memory: {}", in_memory.path().display());
     }
+    let builds = BuildCache::open()?;
+    if let Some(builds) = &builds {
+        println!("==> builds are cached: {}", builds.path().display());
+    }
     // Cargo puts all binaries of the workspace into one directory.
     let ours = |name| Ok::<_, io::Error>(env::current_exe()?.with_file_name(name));
     for step in steps {
@@ -121,6 +126,9 @@ pub(crate) fn run(steps: &[CheckStep]) -> anyhow::Result<()> {
         }
         if let Some(in_memory) = &in_memory {
             command.env("TMPDIR", in_memory.path());
+        }
+        if let Some(builds) = &builds {
+            command.env(BUILD_DIRECTORY, builds.path());
         }
         let status = command
             .args(step.arguments)

@@ -4,8 +4,10 @@ use anyhow::{Context, bail};
 use programs::Program;
 
 mod bench;
+mod build_cache;
 mod ci;
 mod fuzz;
+mod mutants;
 mod profile;
 mod provide;
 mod quick;
@@ -31,9 +33,10 @@ fn main() -> anyhow::Result<()> {
         ["bench", ref arguments @ ..] => bench::run(arguments),
         ["fuzz", ref arguments @ ..] => fuzz::run(arguments),
         ["profile", ref arguments @ ..] => profile::run(arguments),
+        ["mutants", ref arguments @ ..] => mutants::run(arguments),
         ["sim", ref arguments @ ..] => ci::simulate(arguments),
         _ => bail!(
-            "usage: cargo xtask ci | quick [--help] | tidy | spec | engines [PROGRAM...] | audit | sbom | release [--help] | fuzz [--minutes N] [TARGET...] | profile WORKLOAD [--seconds N] | sim [--help] | bench [--help]"
+            "usage: cargo xtask ci | quick [--help] | tidy | spec | engines [PROGRAM...] | audit | sbom | release [--help] | fuzz [--minutes N] [TARGET...] | profile WORKLOAD [--seconds N] | sim [--help] | mutants [--help] | bench [--help]"
         ),
     }
 }

@@ -12,6 +12,8 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use programs::Program;
 
+use crate::build_cache::BUILD_DIRECTORY;
+
 /// Build tools of our dependencies: each program, arguments that probe it, and its Debian package. `librdkafka` is C and
 /// C++, and Perl configures the OpenSSL in it, with modules that a minimal Perl lacks.
 const BUILD_TOOLS: [(&str, &[&str], &str); 3] = [
@@ -28,6 +30,7 @@ const NO_CACHE: &str = "neither XDG_CACHE_HOME nor HOME says where to keep progr
 
 /// Entry points of the Python programs.
 const CFN_LINT: &str = "from cfnlint.runner import main; main()";
+const MINISTACK: &str = "from ministack.app import main; main()";
 const KUBERNETES_VALIDATE: &str = "from kubernetes_validate.__main__ import main; main()";
 const SCHEMATHESIS: &str = "from schemathesis.cli import schemathesis; schemathesis()";
 
@@ -87,6 +90,7 @@ pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
         Program::CargoDeny | Program::CargoCyclonedx => {
             into_cache(program, |version, root| cargo_install(&[program.name(), "--version", version], root))?
         }
+        Program::Ministack => into_cache(program, |version, root| python(program, MINISTACK, version, root))?,
         Program::CfnLint => into_cache(program, |version, root| python(program, CFN_LINT, version, root))?,
         Program::Schemathesis => into_cache(program, |version, root| python(program, SCHEMATHESIS, version, root))?,
         Program::PreviousTidings => into_cache(program, previous_tidings)?,
@@ -113,8 +117,19 @@ pub(crate) fn cargo_deny() -> anyhow::Result<()> {
 /// Builds the release binary of a commit of this repository if needed, and returns its path.
 pub(crate) fn tidings_of(commit: &str) -> anyhow::Result<PathBuf> {
     let directory = programs::cache().context(NO_CACHE)?.join(format!("tidings-release-{commit}"));
-    fill(&directory, "tidings", |root| build_commit(commit, root, &["build", "--locked", "--release"], "release"))?;
+    fill(&directory, "tidings", |root| {
+        forget_release_builds()?;
+        let target = xtask::target_directory();
+        build_commit(commit, root, &["build", "--locked", "--release"], "release", &target)?;
+        forget_release_builds()
+    })?;
     Ok(directory.join("bin").join("tidings"))
+}
+
+/// Removes the release builds of our crates from the target directory, and keeps those of dependencies. Cargo would use
+/// crates of another commit with the same version that were built after a source file was last changed.
+fn forget_release_builds() -> anyhow::Result<()> {
+    call(Command::new("cargo").args(["clean", "--workspace", "--release"]).current_dir(xtask::workspace_root()))
 }
 
 /// Fills a program's directory of the cache.
@@ -123,8 +138,9 @@ fn into_cache(program: Program, install: impl FnOnce(&str, &Path) -> anyhow::Res
     fill(&program.directory().context(NO_CACHE)?, program.name(), |root| {
         install(version, root)?;
         let path = root.join("bin").join(program.name());
-        // A cargo subcommand does not take `--version` itself.
-        let question = if program == Program::CargoCyclonedx { "--help" } else { "--version" };
+        // A cargo subcommand does not take `--version` itself, and neither does ministack.
+        let has_no_version = matches!(program, Program::CargoCyclonedx | Program::Ministack);
+        let question = if has_no_version { "--help" } else { "--version" };
         ensure!(answers(&path, &[question]), "`{}` was installed and does not run", path.display());
         Ok(())
     })
@@ -201,21 +217,22 @@ fn previous_tidings(commit: &str, root: &Path) -> anyhow::Result<()> {
         "commit {commit}, the release before this one, is not in this clone, which may be shallow; fetch it with \
          `git fetch --unshallow`, or `git fetch origin {commit}`"
     );
-    // Building a test as well enables the same dependency features as in this tree, so cargo reuses its builds.
-    build_commit(commit, root, &["test", "--locked", "--workspace", "--no-run", "--test", "readme"], "debug")
+    let target = root.join("target");
+    build_commit(commit, root, &["build", "--locked", "--package", "tidings", "--all-features"], "debug", &target)?;
+    remove(&target)
 }
 
-/// Builds a commit of this repository outside the tree, in the tree's target directory, because most dependencies are the
-/// same. The build replaces the tree's `tidings` binary there until the next build of the tree.
-fn build_commit(commit: &str, root: &Path, build: &[&str], profile: &str) -> anyhow::Result<()> {
+/// Builds a commit of this repository outside the tree. Cargo does not tell the crates of two commits apart: in a target
+/// directory that is not new, the caller removes those of other commits before and after.
+fn build_commit(commit: &str, root: &Path, build: &[&str], profile: &str, target: &Path) -> anyhow::Result<()> {
     let tree = xtask::workspace_root();
     let (source, archive) = (root.join("source"), root.join("source.tar"));
     fs::create_dir_all(&source)?;
     call(Command::new("git").arg("-C").arg(&tree).args(["archive", "--output"]).arg(&archive).arg(commit))?;
     call(Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(&source))?;
-    let target = xtask::target_directory();
     let mut cargo = Command::new("cargo");
-    cargo.args(build).current_dir(&source).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0");
+    cargo.args(build).current_dir(&source).env("CARGO_TARGET_DIR", target).env("CARGO_INCREMENTAL", "0");
+    cargo.env_remove(BUILD_DIRECTORY);
     call(&mut cargo)?;
     let bin = root.join("bin");
     fs::create_dir_all(&bin)?;

@@ -8,15 +8,22 @@ use anyhow::{Context, ensure};
 use crate::provide;
 
 pub(crate) const HELP: &str = "\
-Checks what changed: format, then clippy and the tests of each crate that has a changed file.
+Checks what changed: format, then clippy and the quick tests of each crate that has a changed file.
 
 usage: cargo xtask quick [--base COMMIT]
 
   --base COMMIT    what to compare with [default: the last commit, so that uncommitted files count as changed]
 
-The tests of other crates, which use a changed one, are left to `cargo xtask ci`. Files of the web pages and the TypeScript
-client are type-checked. A change under `docs/` or `deploy/`, or in a manifest, also runs `cargo xtask tidy`.
+`cargo xtask ci` also runs the tests of crates that use a changed one, and the slow tests: fleets, crashes, power cuts,
+loads, histories, requests of schemathesis, and simulations with known bugs. Files of the web pages and the TypeScript client
+are type-checked. A change under `docs/` or `deploy/`, or in a manifest, also runs `cargo xtask tidy`.
 ";
+
+/// Test binaries that take minutes.
+const SLOW_BINARIES: [&str; 4] = ["crash", "fleet", "load", "powercut"];
+/// Test modules that take minutes: the package, the test binary, the module.
+const SLOW_MODULES: [(&str, &str, &str); 3] =
+    [("tidings", "it", "histories"), ("tidings", "it", "openapi"), ("tidings-sim", "it", "bugs")];
 
 /// Checks the packages with files that differ from a commit.
 pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
@@ -39,7 +46,9 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
         let selected: Vec<&str> = packages.iter().flat_map(|package| ["--package", package.as_str()]).collect();
         let clippy = [&["clippy", "--all-targets", "--all-features"][..], &selected, &["--", "--deny", "warnings"]];
         call("cargo", &clippy.concat())?;
-        call("cargo", &[&["nextest", "run", "--all-features", "--no-tests", "pass"][..], &selected].concat())?;
+        let quick_tests = quick_tests();
+        let tests = ["nextest", "run", "--all-features", "--no-tests", "pass", "--filterset", &quick_tests];
+        call("cargo", &[&tests[..], &selected].concat())?;
     }
     if changed.iter().any(|file| file.starts_with("web/") || file.starts_with("clients/")) {
         provide::node_packages()?;
@@ -58,6 +67,14 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
         began.elapsed().as_secs_f64()
     );
     Ok(())
+}
+
+/// The filter for all tests but the slow ones.
+fn quick_tests() -> String {
+    let binaries = SLOW_BINARIES.map(|binary| format!("binary({binary})"));
+    let modules = SLOW_MODULES
+        .map(|(package, binary, module)| format!("(package({package}) & binary({binary}) & test(/^{module}::/))"));
+    format!("not ({} | {})", binaries.join(" | "), modules.join(" | "))
 }
 
 /// Files that differ from a commit, and files that git does not know yet.
@@ -107,5 +124,29 @@ mod tests {
         assert_eq!(of("xtask/src/quick.rs").as_deref(), Some("xtask"));
         assert_eq!(of("docs/README.md"), None);
         assert_eq!(of("Cargo.toml"), None);
+    }
+
+    #[test]
+    fn the_slow_tests_exist() {
+        let root = xtask::workspace_root();
+        let is_binary = |name: &str| {
+            let path = root.join("bins/tidings/tests").join(name);
+            path.join("main.rs").is_file() || path.with_extension("rs").is_file()
+        };
+        for binary in SLOW_BINARIES {
+            assert!(is_binary(binary), "there is no test binary `{binary}`");
+        }
+        for (package, binary, module) in SLOW_MODULES {
+            let directory = if package == "tidings-sim" { "sim/tests" } else { "bins/tidings/tests" };
+            let file = root.join(directory).join(binary).join(module).with_extension("rs");
+            assert!(file.is_file(), "there is no `{}`", file.display());
+        }
+    }
+
+    #[test]
+    fn the_filter_leaves_out_binaries_and_modules() {
+        let filter = quick_tests();
+        assert!(filter.starts_with("not (binary(crash) | binary(fleet) | "), "{filter}");
+        assert!(filter.ends_with(" | (package(tidings-sim) & binary(it) & test(/^bugs::/)))"), "{filter}");
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_requirement_is_named_by_what_a_function_begins_with() {
+    fn a_requirement_is_named_by_the_prefix_of_a_function() {
         let source = "\
             pub async fn g2_a_retry(stores: ContractStores) {\n\
             fn g11_gone() {}\n\

@@ -3,7 +3,7 @@ use std::panic;
 
 use async_trait::async_trait;
 use domain::ChatId;
-use ports::{AppendOutcome, MessageWriter, NewMessage, SendRefusal, StoreError, error_chain};
+use ports::{AppendOutcome, MessageWriter, NewEntry, SendRefusal, StoreError, error_chain};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::error;
@@ -15,18 +15,18 @@ use crate::config::CALL_DEADLINE;
 /// tasks: a transaction that was sent may still succeed, but none follows.
 #[async_trait]
 impl MessageWriter for DynamoStore {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn commit(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
         let mut outcomes = vec![None; batch.len()];
-        let mut chats: HashMap<ChatId, (Vec<usize>, Vec<NewMessage>)> = HashMap::new();
-        for (index, send) in batch.into_iter().enumerate() {
-            let (indexes, sends) = chats.entry(send.chat_id).or_default();
+        let mut chats: HashMap<ChatId, (Vec<usize>, Vec<NewEntry>)> = HashMap::new();
+        for (index, entry) in batch.into_iter().enumerate() {
+            let (indexes, entries) = chats.entry(entry.chat_id()).or_default();
             indexes.push(index);
-            sends.push(send);
+            entries.push(entry);
         }
         let mut commits = JoinSet::new();
-        for (chat_id, (indexes, sends)) in chats {
+        for (chat_id, (indexes, entries)) in chats {
             let store = self.clone();
-            commits.spawn(async move { (indexes, store.append_to(chat_id, &sends).await) });
+            commits.spawn(async move { (indexes, store.append_to(chat_id, &entries).await) });
         }
         while let Some(ended) = commits.join_next().await {
             let (indexes, decided) = ended.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()));
@@ -34,15 +34,15 @@ impl MessageWriter for DynamoStore {
                 outcomes[index] = Some(outcome);
             }
         }
-        Ok(outcomes.into_iter().map(|outcome| outcome.expect("every send belongs to one chat")).collect())
+        Ok(outcomes.into_iter().map(|outcome| outcome.expect("every entry belongs to one chat")).collect())
     }
 }
 
 impl DynamoStore {
-    /// Commits sends of one chat.
-    async fn append_to(&self, chat_id: ChatId, sends: &[NewMessage]) -> Result<Vec<AppendOutcome>, StoreError> {
-        let mut outcomes = vec![None; sends.len()];
-        let committing = timeout(CALL_DEADLINE, self.commit(chat_id, sends, &mut outcomes));
+    /// Commits entries of one chat.
+    async fn append_to(&self, chat_id: ChatId, entries: &[NewEntry]) -> Result<Vec<AppendOutcome>, StoreError> {
+        let mut outcomes = vec![None; entries.len()];
+        let committing = timeout(CALL_DEADLINE, self.commit_entries(chat_id, entries, &mut outcomes));
         let late = || StoreError::unavailable(format!("no commit within {CALL_DEADLINE:?}"));
         if let Err(failure) = committing.await.unwrap_or_else(|_| Err(late())) {
             self.counters().remove(&chat_id);
@@ -59,17 +59,20 @@ impl DynamoStore {
 mod tests {
     use std::collections::BTreeSet;
 
-    use domain::{Sequence, Timestamp, UserId};
+    use domain::{ChatCommand, ChatUpdate, Sequence, Timestamp, UserId, WatermarkKind};
     use engines::{Fault, When};
     use futures_util::future::join_all;
     use ports::{
-        ChatWriter, Clock, EngineHealth, Ids, MessageReader, NewGroup, PageBounds, RandomIds, Receipt, SystemClock,
+        ChatReader, ChatWriter, Clock, EngineHealth, Ids, MessageReader, NewGroup, NewMessage, Outbox, PageBounds,
+        RandomIds, Receipt, SystemClock, WatermarkStore,
     };
 
     use super::*;
     use crate::item::{ItemKey, item, number, text};
+    use crate::messages::{CHANGES, message_item, message_key};
     use crate::schema::Table;
     use crate::testing::{DynamoServer, chat, message};
+    use crate::write::{AttributeChange, Write};
 
     async fn sequences(store: &DynamoStore, chat_id: ChatId) -> Vec<u64> {
         let bounds = PageBounds { count: 1000, bytes: usize::MAX };
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_committed_before_a_failure_is_new() {
+    async fn sends_committed_before_a_failure_count_as_new() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let members: Vec<UserId> = (0..40).map(|_| RandomIds.ulid().into()).collect();
@@ -193,10 +196,72 @@ mod tests {
         server.put(ItemKey::of(Table::IdempotencyKeys, chat_id, key), item([])).await;
 
         let outcomes = store.append(sends).await.unwrap();
-        let committed: Vec<u64> = outcomes[..33].iter().map(|outcome| new(outcome).sequence.0).collect();
-        assert_eq!(committed, (1..=33).collect::<Vec<_>>());
-        assert_eq!(outcomes[33..], [AppendOutcome::Refused(SendRefusal::Unreadable); 7]);
+        let committed: Vec<u64> = outcomes[..24].iter().map(|outcome| new(outcome).sequence.0).collect();
+        assert_eq!(committed, (1..=24).collect::<Vec<_>>());
+        assert_eq!(outcomes[24..], [AppendOutcome::Refused(SendRefusal::Unreadable); 16]);
         assert_eq!(sequences(&store, chat_id).await, committed);
+    }
+
+    #[tokio::test]
+    async fn counters_and_delivery_state_have_the_time_of_their_last_change() {
+        let server = DynamoServer::with_tables().await;
+        let store = server.store();
+        let (chat_id, owner) = chat(&store).await;
+        let counter = ItemKey::one(Table::ChatCounters, chat_id);
+        let state = ItemKey::of(Table::DeliveryState, owner, chat_id);
+        let updated_at = async |key: &ItemKey| store.db().get(key).await.unwrap().unwrap()["updated_at"].clone();
+        let created_at = store.chat(chat_id).await.unwrap().unwrap().created_at;
+        assert_eq!((updated_at(&counter).await, updated_at(&state).await), (text(created_at), text(created_at)));
+        let later = Timestamp::from_millis(created_at.as_millis() + 5);
+        store.append(vec![NewMessage { created_at: later, ..message(chat_id, owner) }]).await.unwrap();
+        assert_eq!(updated_at(&counter).await, text(later));
+        store.advance(owner, chat_id, WatermarkKind::Read, Sequence(1), later).await.unwrap();
+        assert_eq!(updated_at(&state).await, text(later));
+    }
+
+    #[tokio::test]
+    async fn a_send_is_numbered_after_a_change_by_another_process() {
+        let server = DynamoServer::with_tables().await;
+        let (ingest, api) = (server.store(), server.store());
+        let (chat_id, owner) = chat(&api).await;
+        let mut numbers = vec![];
+        for name in ["one", "two"] {
+            // `ingest` has cached the counter of before the change.
+            ingest.append(vec![message(chat_id, owner)]).await.unwrap();
+            let rename = ChatCommand::Update(ChatUpdate::name(name.to_owned().try_into().unwrap()));
+            api.apply(chat_id, owner, rename, SystemClock.now()).await.unwrap().unwrap();
+            ingest.append(vec![message(chat_id, owner)]).await.unwrap();
+        }
+        numbers.extend(ingest.unpublished(chat_id).await.unwrap().iter().map(|event| event.event_number.unwrap().0));
+        let changes = ingest.pending_changes(chat_id).await.unwrap();
+        numbers.extend(changes.iter().map(|pending| pending.event.event_number.unwrap().0));
+        assert_eq!(numbers, [2, 4, 5, 7, 1, 3, 6]);
+        let handed = ingest.committed().await.into_iter().flat_map(|commit| commit.messages);
+        assert_eq!(handed.map(|event| event.event_number.unwrap().0).collect::<Vec<_>>(), [2, 4, 5, 7]);
+    }
+
+    #[tokio::test]
+    async fn an_event_of_an_earlier_version_has_no_number() {
+        let server = DynamoServer::with_tables().await;
+        let store = server.store();
+        let (chat_id, owner) = chat(&store).await;
+        // A process of version 0.2 writes no numbers, and leaves the number of changes as it is.
+        let counter = ItemKey::one(Table::ChatCounters, chat_id);
+        let uncount = || vec![Write::update(counter.clone(), vec![AttributeChange::Set(CHANGES, None)])];
+        store.db().transact(uncount).await.unwrap();
+        let row = message_item(&message(chat_id, owner).at(Sequence(1), None), None, None);
+        store.db().transact(|| vec![Write::put(message_key(chat_id, Sequence(1)), row.clone())]).await.unwrap();
+        let moved =
+            || vec![Write::update(counter.clone(), vec![AttributeChange::Set("sequence_counter", Some(number(1)))])];
+        store.db().transact(moved).await.unwrap();
+
+        store.append(vec![message(chat_id, owner)]).await.unwrap();
+        let rename = ChatCommand::Update(ChatUpdate::name("new".to_owned().try_into().unwrap()));
+        store.apply(chat_id, owner, rename, SystemClock.now()).await.unwrap().unwrap();
+        store.append(vec![message(chat_id, owner)]).await.unwrap();
+        let events = store.unpublished(chat_id).await.unwrap();
+        let numbers: Vec<_> = events.iter().map(|event| event.event_number.map(|number| number.0)).collect();
+        assert_eq!(numbers, [None, Some(2), Some(4)]);
     }
 
     #[tokio::test]

@@ -14,16 +14,18 @@ use crate::DynamoStore;
 use crate::bookmark::strange;
 use crate::chats::{pair_key, read_chat, read_member, read_pair};
 use crate::commit::{key_of_send, read_receipt, read_send};
-use crate::db::{Bound, PartitionQuery};
+use crate::db::{Bound, PartitionQuery, ScanFreshness};
 use crate::expiry::{due_beside, expiration_key, read_expiration};
 use crate::item::{DynamoItem, ItemKey, ItemReader, item_bytes, number};
+use crate::locations::{location_key, read_location};
 use crate::messages::{counter_sequence, message_key, read_head, read_message};
 use crate::outbox::{DIRTY_SINCE, EVENT_TIME, events_of, read_event};
 use crate::schema::{TTL, Table};
-use crate::watermarks::read_watermarks;
+use crate::updates::{read_update, update_key};
+use crate::watermarks::read_delivery_state;
 
-/// Largest item that the service accepts, in bytes.
-const ITEM_BYTES_MAX: usize = 400 * 1024;
+/// Largest item that an audit accepts, in bytes: half of what DynamoDB accepts, so that it is reported before a write fails.
+const ITEM_BYTES_MAX: usize = 400 * 1024 / 2;
 /// How often a chat is read until no change of its members interferes.
 const TRIES_MAX: usize = 10;
 /// Limit of due expirations that are searched for those of one chat.
@@ -55,11 +57,7 @@ impl AuditSource for DynamoStore {
     }
 
     async fn chats(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ChatId>, StoreError> {
-        let (items, next) = self.scan(Table::Chats, after, count).await?;
-        let rows = items
-            .iter()
-            .map(|item| audited(Table::Chats, item, ItemReader { table: Table::Chats, item }.parsed("chat_id")));
-        Ok(AuditPage { rows: rows.collect(), next })
+        self.chat_ids_of(after, count, ScanFreshness::Strong).await
     }
 
     async fn chat(&self, chat_id: ChatId) -> Result<Option<AuditedChatRows>, StoreError> {
@@ -82,7 +80,9 @@ impl AuditSource for DynamoStore {
         let items = self.db().query(&query, count).await?;
         let messages: Vec<_> = items.iter().map(read_message).collect();
         let sound = messages.iter().flatten();
-        let keys: Vec<ItemKey> = sound.clone().map(send_key).chain(sound.filter_map(expiration_key)).collect();
+        let locations = sound.clone().map(|message| location_key(message.message_id));
+        let keys = sound.clone().map(send_key).chain(locations);
+        let keys: Vec<ItemKey> = keys.chain(sound.filter_map(expiration_key)).collect();
         let found: BTreeSet<ItemKey> = keys.iter().cloned().collect();
         let found: Vec<ItemKey> = found.into_iter().collect();
         let items_of = self.db().get_many(&found).await?;
@@ -93,9 +93,10 @@ impl AuditSource for DynamoStore {
         let mut rows = vec![];
         for (item, message) in items.iter().zip(messages) {
             let sequence = Sequence(ItemReader { table: Table::Messages, item }.number("sequence")?);
-            let (mut send, mut end) = (None, End::Lasting);
+            let (mut send, mut end, mut id_leads_to) = (None, End::Lasting, IndexedLocation::Nowhere);
             if let Ok(message) = &message {
                 send = at(&send_key(message)).and_then(|item| read_receipt(item).ok());
+                id_leads_to = indexed_location(at(&location_key(message.message_id)));
                 if let Some(expiration) = expiration_key(message) {
                     let is_timed = item.contains_key(TTL) && at(&expiration).is_some();
                     end = if is_timed { End::Timed } else { End::Missing };
@@ -104,7 +105,7 @@ impl AuditSource for DynamoStore {
             rows.push(MessageRows {
                 sequence,
                 message: AuditedRow { end, ..audited(Table::Messages, item, message) },
-                id_leads_to: IndexedLocation::Indexed,
+                id_leads_to,
                 send_key: send,
             });
         }
@@ -112,11 +113,11 @@ impl AuditSource for DynamoStore {
     }
 
     async fn listings(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError> {
-        let (items, next) = self.scan(Table::DeliveryState, after, count).await?;
-        let keys: Vec<Result<(UserId, ChatId), StoreError>> = items.iter().map(read_place).collect();
-        let places =
+        let (items, next) = self.scan(Table::DeliveryState, after, count, ScanFreshness::Strong).await?;
+        let keys: Vec<Result<(UserId, ChatId), StoreError>> = items.iter().map(read_membership_key).collect();
+        let memberships =
             keys.iter().flatten().map(|(user_id, chat_id)| ItemKey::of(Table::ChatMemberships, chat_id, user_id));
-        let members = self.db().get_many(&places.collect::<Vec<_>>()).await?;
+        let members = self.db().get_many(&memberships.collect::<Vec<_>>()).await?;
         let (mut rows, mut members) = (vec![], members.into_iter());
         for (item, key) in items.iter().zip(keys) {
             let row = key.map(|(user_id, chat_id)| {
@@ -129,7 +130,7 @@ impl AuditSource for DynamoStore {
     }
 
     async fn pairs(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<PairRows>, StoreError> {
-        let (items, next) = self.scan(Table::DirectChats, after, count).await?;
+        let (items, next) = self.scan(Table::DirectChats, after, count, ScanFreshness::Strong).await?;
         let mut rows = vec![];
         for item in &items {
             let row = match read_pair(item) {
@@ -157,7 +158,7 @@ impl AuditSource for DynamoStore {
         after: Option<&PageBookmark>,
         count: usize,
     ) -> Result<AuditPage<SendKeyRows>, StoreError> {
-        let (items, next) = self.scan(Table::IdempotencyKeys, after, count).await?;
+        let (items, next) = self.scan(Table::IdempotencyKeys, after, count, ScanFreshness::Strong).await?;
         let now = self.clock().now().as_secs();
         // The service deletes items up to some days late. Expired items are ignored.
         let is_void = |item: &DynamoItem| {
@@ -166,8 +167,8 @@ impl AuditSource for DynamoStore {
         };
         let items: Vec<DynamoItem> = items.into_iter().filter(|item| !is_void(item)).collect();
         let sends: Vec<_> = items.iter().map(read_send).collect();
-        let places = sends.iter().flatten().map(|send| message_key(send.chat_id, send.receipt.sequence));
-        let messages = self.db().get_many(&places.collect::<Vec<_>>()).await?;
+        let keys = sends.iter().flatten().map(|send| message_key(send.chat_id, send.receipt.sequence));
+        let messages = self.db().get_many(&keys.collect::<Vec<_>>()).await?;
         let heads = sends.iter().flatten().map(|send| ItemKey::one(Table::ChatCounters, send.chat_id));
         let heads = self.db().get_many(&heads.collect::<Vec<_>>()).await?;
         let mut found = messages.into_iter().zip(heads);
@@ -199,7 +200,7 @@ impl AuditSource for DynamoStore {
                 (table, (!key.is_empty()).then(|| PageBookmark(key.to_owned())))
             }
         };
-        let (items, next) = self.scan(table, after.as_ref(), count).await?;
+        let (items, next) = self.scan(table, after.as_ref(), count, ScanFreshness::Strong).await?;
         let rows = items.iter().map(|item| audited(table, item, table.check(item))).collect();
         let next = match next {
             Some(PageBookmark(key)) => Some(format!("{} {key}", table.name())),
@@ -208,15 +209,26 @@ impl AuditSource for DynamoStore {
         Ok(AuditPage { rows, next: next.map(PageBookmark) })
     }
 
-    async fn stored(&self, places: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
-        let keys: Vec<_> = places.iter().map(|(chat_id, sequence)| message_key(*chat_id, *sequence)).collect();
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
+        let keys: Vec<_> = locations.iter().map(|(chat_id, sequence)| message_key(*chat_id, *sequence)).collect();
         let items = self.db().get_many(&keys).await?;
-        let stored = |item: DynamoItem| {
-            let message = read_message(&item).ok();
+        let message = |item: &DynamoItem| {
+            let message = read_message(item).ok();
             let message_id = message.as_ref().map(|message| message.message_id);
             StoredMessage { message_id, expires_at: message.and_then(|message| message.expires_at) }
         };
-        Ok(items.into_iter().map(|item| item.map(stored)).collect())
+        let mut stored: Vec<Option<StoredMessage>> = items.iter().map(|item| item.as_ref().map(message)).collect();
+        // A location without a message may be one of an update.
+        let missing: Vec<usize> = (0..stored.len()).filter(|n| stored[*n].is_none()).collect();
+        let keys: Vec<_> = missing.iter().map(|n| update_key(locations[*n].0, locations[*n].1)).collect();
+        for (n, item) in missing.into_iter().zip(self.db().get_many(&keys).await?) {
+            stored[n] = item.map(|item| {
+                let update = read_update(&item).ok();
+                let update_id = update.as_ref().map(|update| update.update_id);
+                StoredMessage { message_id: update_id, expires_at: update.and_then(|update| update.expires_at) }
+            });
+        }
+        Ok(stored)
     }
 
     async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<AuditedChatState>, StoreError> {
@@ -230,10 +242,14 @@ impl AuditSource for DynamoStore {
         Ok(chats.into_iter().zip(heads).map(standing).collect())
     }
 
+    async fn passed_over(&self, chat_id: ChatId) -> Result<Vec<(Sequence, Sequence)>, StoreError> {
+        self.ranges_passed_over(chat_id).await
+    }
+
     async fn leaving(&self, chat_id: ChatId) -> Result<Vec<Sequence>, StoreError> {
         let due = self.db().query(&due_beside(chat_id, self.clock().now()), DUE_LEN_MAX).await?;
         let due = due.iter().filter_map(|item| read_expiration(item).ok());
-        let mut leaving: Vec<_> = due.filter(|(of, ..)| *of == chat_id).map(|(_, sequence, _)| sequence).collect();
+        let mut leaving: Vec<_> = due.filter(|due| due.chat_id == chat_id).map(|due| due.sequence).collect();
         // Read after the expirations, because a purge moves a message from there to the outbox.
         let (waiting, _) = self.db().page(&events_of(chat_id), DUE_LEN_MAX, None).await?;
         for event in waiting.iter().filter_map(|item| read_event(item).ok()) {
@@ -246,22 +262,39 @@ impl AuditSource for DynamoStore {
 }
 
 impl DynamoStore {
+    /// The ids of all chats.
+    pub(crate) async fn chat_ids_of(
+        &self,
+        after: Option<&PageBookmark>,
+        count: usize,
+        freshness: ScanFreshness,
+    ) -> Result<AuditPage<ChatId>, StoreError> {
+        let (items, next) = self.scan(Table::Chats, after, count, freshness).await?;
+        let rows = items
+            .iter()
+            .map(|item| audited(Table::Chats, item, ItemReader { table: Table::Chats, item }.parsed("chat_id")));
+        Ok(AuditPage { rows: rows.collect(), next })
+    }
+
     async fn chat_rows(&self, chat_id: ChatId) -> Result<Option<AuditedChatRows>, StoreError> {
         let Some(chat) = self.db().get(&ItemKey::one(Table::Chats, chat_id)).await? else { return Ok(None) };
         let query = PartitionQuery::partition(Table::ChatMemberships, chat_id);
-        let places = self.db().query(&query, AUDIT_MEMBERS_MAX).await?;
-        let user_ids: Vec<UserId> = places.iter().filter_map(|item| member_of(item).ok()).collect();
+        let memberships = self.db().query(&query, AUDIT_MEMBERS_MAX).await?;
+        let user_ids: Vec<UserId> = memberships.iter().filter_map(|item| member_of(item).ok()).collect();
         let states = user_ids.iter().map(|user_id| ItemKey::of(Table::DeliveryState, user_id, chat_id));
         let states = self.db().get_many(&states.collect::<Vec<_>>()).await?;
         let members: Vec<_> =
-            places.iter().filter_map(|item| Some((item, member_of(item).ok()?))).zip(states).collect();
+            memberships.iter().filter_map(|item| Some((item, member_of(item).ok()?))).zip(states).collect();
         let members: Vec<MemberRows> = members
             .into_iter()
             .map(|((item, user_id), state)| MemberRows {
                 user_id,
                 member: audited(Table::ChatMemberships, item, read_member(item)),
                 listing: if state.is_some() { ListingState::Same } else { ListingState::Missing },
-                watermarks: state.map(|item| audited(Table::DeliveryState, &item, read_watermarks(&item))),
+                watermarks: state.map(|item| {
+                    let watermarks = read_delivery_state(&item).map(|state| state.watermarks);
+                    audited(Table::DeliveryState, &item, watermarks)
+                }),
             })
             .collect();
         let chat = audited(Table::Chats, &chat, read_chat(&chat));
@@ -286,6 +319,15 @@ impl DynamoStore {
     }
 }
 
+/// Where the location of a message leads. A message of an earlier version has none, and is in the index of the service.
+fn indexed_location(found: Option<&DynamoItem>) -> IndexedLocation {
+    match found.map(read_location) {
+        None => IndexedLocation::Indexed,
+        Some(Ok((chat_id, sequence))) => IndexedLocation::To(chat_id, sequence),
+        Some(Err(_)) => IndexedLocation::Nowhere,
+    }
+}
+
 fn send_key(message: &Message) -> ItemKey {
     key_of_send(message.chat_id, message.sender_id, message.client_message_id)
 }
@@ -294,9 +336,9 @@ fn member_of(item: &DynamoItem) -> Result<UserId, StoreError> {
     ItemReader { table: Table::ChatMemberships, item }.parsed("user_id")
 }
 
-fn read_place(item: &DynamoItem) -> Result<(UserId, ChatId), StoreError> {
+fn read_membership_key(item: &DynamoItem) -> Result<(UserId, ChatId), StoreError> {
     let row = ItemReader { table: Table::DeliveryState, item };
-    read_watermarks(item)?;
+    read_delivery_state(item)?;
     Ok((row.parsed("user_id")?, row.parsed("chat_id")?))
 }
 

@@ -160,13 +160,13 @@ pub(crate) fn refusal(found: Vec<Option<DynamoItem>>, chat: &NewDirectChat) -> O
 }
 
 /// Adds the conditions that no block prevents the member from writing.
-pub(crate) fn unless_kept_away(member: Write) -> Write {
+pub(crate) fn unless_blocked(member: Write) -> Write {
     member.when(Condition::Absent(BLOCKED)).when(Condition::Absent(BLOCKING))
 }
 
 /// The block that prevents a member from writing. If both have blocked each other, each gets the refusal that they can
 /// undo.
-pub(crate) fn kept_away(member: &DynamoItem) -> Option<SendRefusal> {
+pub(crate) fn block_of(member: &DynamoItem) -> Option<SendRefusal> {
     if member.contains_key(BLOCKING) {
         Some(SendRefusal::Blocking)
     } else {

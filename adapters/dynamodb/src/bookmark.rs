@@ -3,6 +3,7 @@
 use ports::{PageBookmark, StoreError};
 
 use crate::DynamoStore;
+use crate::db::ScanFreshness;
 use crate::item::{DynamoItem, ItemKey};
 use crate::schema::Table;
 use crate::transfer::is_mark;
@@ -14,9 +15,10 @@ impl DynamoStore {
         table: Table,
         after: Option<&PageBookmark>,
         count: usize,
+        freshness: ScanFreshness,
     ) -> Result<(Vec<DynamoItem>, Option<PageBookmark>), StoreError> {
         let after = after.map(|PageBookmark(text)| key_of(table, text)).transpose()?;
-        let (mut items, next) = self.db().scan(table, after.as_ref(), count).await?;
+        let (mut items, next) = self.db().scan(table, after.as_ref(), count, freshness).await?;
         items.retain(|item| !is_mark(table, item));
         Ok((items, next.map(|key| PageBookmark(bookmark(&key)))))
     }

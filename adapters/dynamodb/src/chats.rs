@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::limits::GROUP_MEMBERS_MAX;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, Event, Invitation, Member,
-    MemberChange, Role, Sequence, Timestamp, UserId, Watermarks, decide,
+    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, Event, EventNumber, Invitation,
+    Member, MemberChange, Role, Sequence, Timestamp, UserId, Watermarks, decide,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{
@@ -17,10 +17,10 @@ use crate::blocks;
 use crate::db::{self, CONCURRENCY_MAX, PartitionQuery, TRANSACTION_ITEMS_MAX};
 use crate::invitations::{self, Consent};
 use crate::item::{DynamoItem, ItemKey, ItemReader, item, number, seconds, text};
-use crate::messages::{counter_activity, counter_sequence, new_counter};
+use crate::messages::{CHANGES, count_value, counter_activity, counter_changes, counter_sequence, new_counter};
 use crate::outbox::change_write;
 use crate::schema::Table;
-use crate::watermarks::watermarks_item;
+use crate::watermarks::delivery_state_item;
 use crate::write::{AttributeChange, Condition, Write};
 
 /// Limit of items in one transaction that opens a group, besides those of the chat itself.
@@ -63,23 +63,23 @@ impl ChatReader for DynamoStore {
 
     async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
         let chat_ids = self.listed_chats(user_id).await?;
-        let places = self.memberships_in(user_id, &chat_ids).await?;
+        let members = self.memberships_in(user_id, &chat_ids).await?;
         // A user who left between the two reads has no membership.
-        Ok(chat_ids.into_iter().zip(places).filter_map(|(chat_id, member)| Some((chat_id, member?))).collect())
+        Ok(chat_ids.into_iter().zip(members).filter_map(|(chat_id, member)| Some((chat_id, member?))).collect())
     }
 
     async fn memberships_in(&self, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<Option<Member>>, StoreError> {
         let keys: Vec<_> =
             chat_ids.iter().map(|chat_id| ItemKey::of(Table::ChatMemberships, chat_id, user_id)).collect();
-        let places = self.db().get_many(&keys).await?;
-        let is_opening = |place: &DynamoItem| place.contains_key(OPENING);
-        let opening = chat_ids.iter().zip(&places).filter(|(_, place)| place.as_ref().is_some_and(is_opening));
+        let rows = self.db().get_many(&keys).await?;
+        let is_opening = |row: &DynamoItem| row.contains_key(OPENING);
+        let opening = chat_ids.iter().zip(&rows).filter(|(_, row)| row.as_ref().is_some_and(is_opening));
         let opening: Vec<ChatId> = opening.map(|(chat_id, _)| *chat_id).collect();
         let there = self.chats(&opening).await?;
         let missing = opening.into_iter().zip(there).filter(|(_, chat)| chat.is_none()).map(|(chat_id, _)| chat_id);
         let missing: HashSet<ChatId> = missing.collect();
-        let opened = chat_ids.iter().zip(places).map(|(id, place)| place.filter(|_| !missing.contains(id)));
-        opened.map(|place| place.map(|place| read_member(&place)).transpose()).collect()
+        let opened = chat_ids.iter().zip(rows).map(|(id, row)| row.filter(|_| !missing.contains(id)));
+        opened.map(|row| row.map(|row| read_member(&row)).transpose()).collect()
     }
 
     async fn chat_count(&self, user_id: UserId, max: usize) -> Result<usize, StoreError> {
@@ -91,6 +91,10 @@ impl ChatReader for DynamoStore {
     async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError> {
         let item = self.db().get(&pair_key(pair)).await?;
         item.map(|item| ItemReader { table: Table::DirectChats, item: &item }.parsed("chat_id")).transpose()
+    }
+
+    async fn inbox_rows(&self, user_id: UserId) -> Result<usize, StoreError> {
+        self.chat_count(user_id, usize::MAX).await
     }
 
     async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError> {
@@ -115,8 +119,8 @@ impl ChatReader for DynamoStore {
 
     async fn blocked_chats(&self, chats: &[(ChatId, UserId)]) -> Result<Vec<bool>, StoreError> {
         let key = |(chat_id, user_id): &(ChatId, UserId)| ItemKey::of(Table::ChatMemberships, chat_id, user_id);
-        let places = self.db().get_many(&chats.iter().map(key).collect::<Vec<_>>()).await?;
-        Ok(places.iter().map(|place| place.as_ref().and_then(blocks::kept_away).is_some()).collect())
+        let rows = self.db().get_many(&chats.iter().map(key).collect::<Vec<_>>()).await?;
+        Ok(rows.iter().map(|row| row.as_ref().and_then(blocks::block_of).is_some()).collect())
     }
 }
 
@@ -126,7 +130,7 @@ impl ChatWriter for DynamoStore {
         let pair = pair_key(chat.pair);
         let block_keys = blocks::keys_of(chat.pair);
         let opening = chat.opening();
-        let events = self.events(&opening, chat.created_at);
+        let events = self.events(&opening, chat.created_at, Some(CountedHead::default()));
         db::undisturbed(|| async {
             if let Some(item) = self.db().get(&pair).await? {
                 let chat_id = ItemReader { table: Table::DirectChats, item: &item }.parsed("chat_id")?;
@@ -138,7 +142,7 @@ impl ChatWriter for DynamoStore {
                 return Ok(Some(Err(refusal)));
             }
             let writes = || {
-                let members = member_changes(&opening.members).map(|member| open_place(chat.chat_id, member, None));
+                let members = member_changes(&opening.members).map(|member| opening_writes(chat.chat_id, member, None));
                 let mut writes: Vec<_> = members.flatten().collect();
                 writes.extend(open_chat(&opening.chat, &events));
                 writes.push(Write::create(pair.clone(), pair_item(chat.chat_id)));
@@ -149,7 +153,7 @@ impl ChatWriter for DynamoStore {
             };
             let transacted = self.db().transact(writes).await?;
             Ok(transacted.is_committed().then(|| {
-                self.tell_of_change(opening.chat.chat_id);
+                self.notify_relay(opening.chat.chat_id);
                 Ok(CreatedChat::New(opening.chat.clone()))
             }))
         })
@@ -165,11 +169,11 @@ impl ChatWriter for DynamoStore {
             let consents = self.consents(&group.members, group.created_by).await?;
             let asked: HashSet<UserId> = consents.iter().filter(|it| !it.is_given()).map(|it| it.user_id).collect();
             let opening = group.opening(|user_id| !asked.contains(&user_id));
-            let events = self.events(&opening, group.created_at);
-            let places = self.opening_places(&opening, &consents, group.created_at).await?;
+            let events = self.events(&opening, group.created_at, Some(CountedHead::default()));
+            let rows = self.opening_rows(&opening, &consents, group.created_at).await?;
             // Rows that do not fit into one transaction are written before it, and are invisible until the chat exists.
             // A crash in between leaves rows without effect, and a retry of the same request completes them.
-            let mut parts = in_parts(places);
+            let mut parts = in_parts(rows);
             let last = parts.pop().unwrap_or_default();
             for part in &parts {
                 if !self.db().transact(|| open_part(group.chat_id, part)).await?.is_committed() {
@@ -177,12 +181,12 @@ impl ChatWriter for DynamoStore {
                 }
             }
             let writes = || {
-                let places = last.iter().flat_map(|place| place.writes(group.chat_id, None));
-                places.chain(open_chat(&opening.chat, &events)).collect()
+                let rows = last.iter().flat_map(|row| row.writes(group.chat_id, None));
+                rows.chain(open_chat(&opening.chat, &events)).collect()
             };
             let transacted = self.db().transact(writes).await?;
             Ok(transacted.is_committed().then(|| {
-                self.tell_of_change(opening.chat.chat_id);
+                self.notify_relay(opening.chat.chat_id);
                 CreatedChat::New(opening.chat.clone())
             }))
         })
@@ -203,13 +207,16 @@ impl ChatWriter for DynamoStore {
             let Some((chat, version)) = self.versioned(chat_id).await? else {
                 return Ok(Some(Err(ChatRefusal::ChatNotFound)));
             };
-            let place = |user_id| ItemKey::of(Table::ChatMemberships, chat_id, user_id);
-            let keys =
-                [place(actor), place(command.target().unwrap_or(actor)), ItemKey::one(Table::ChatCounters, chat_id)];
+            let member_key = |user_id| ItemKey::of(Table::ChatMemberships, chat_id, user_id);
+            let keys = [
+                member_key(actor),
+                member_key(command.target().unwrap_or(actor)),
+                ItemKey::one(Table::ChatCounters, chat_id),
+            ];
             let items = self.db().get_many(&keys).await?;
             let [member, target, counter] = <[_; 3]>::try_from(items).expect("an answer for each key");
             let is_update = matches!(command, ChatCommand::Update(_));
-            let block = member.as_ref().filter(|_| is_update).and_then(blocks::kept_away);
+            let block = member.as_ref().filter(|_| is_update).and_then(blocks::block_of);
             let member = member.map(|item| read_member(&item)).transpose()?;
             let target = target.filter(|_| command.target().is_some()).map(|item| read_member(&item)).transpose()?;
             let change = match decide(&chat, member.as_ref(), target.as_ref(), command, now) {
@@ -229,7 +236,7 @@ impl ChatWriter for DynamoStore {
             }
             // A concurrent block changes this row and not the version of the chat.
             let more = || match is_update && chat.chat_type == ChatType::Direct {
-                true => vec![blocks::unless_kept_away(Write::check(keys[0].clone()))],
+                true => vec![blocks::unless_blocked(Write::check(keys[0].clone()))],
                 false => vec![],
             };
             let is_committed = self.rewrite(&chat, version, counter.as_ref(), &change, now, more).await?;
@@ -258,16 +265,19 @@ impl DynamoStore {
         now: Timestamp,
         more: impl Fn() -> Vec<Write>,
     ) -> Result<bool, StoreError> {
-        let head = match counter {
-            Some(counter) => counter_sequence(counter)?,
+        let counted = counter.map(CountedHead::read).transpose()?;
+        let head = match counted {
+            Some(counted) => counted.sequence,
             None => self.last_sequence(before.chat_id).await?,
         };
-        let events = self.events(change, now);
-        let rewrite = Rewrite { before, version, head, counted: counter.is_some(), change };
+        let events = self.events(change, now, counted);
+        let rewrite = Rewrite { before, version, head, counted, change };
         let writes = || rewrite.writes(&events).into_iter().chain(more()).collect();
         let is_committed = self.db().transact(writes).await?.is_committed();
         if is_committed && !events.is_empty() {
-            self.tell_of_change(before.chat_id);
+            // The cached counter is stale, so the next commit of messages would fail once.
+            self.counters().remove(&before.chat_id);
+            self.notify_relay(before.chat_id);
         }
         Ok(is_committed)
     }
@@ -320,17 +330,17 @@ impl DynamoStore {
     }
 
     /// The users of a group that is being created: its members, and the invited users.
-    async fn opening_places<'a>(
+    async fn opening_rows<'a>(
         &self,
         opening: &'a ChatChange,
         consents: &'a [Consent],
         now: Timestamp,
-    ) -> Result<Vec<OpeningPlace<'a>>, StoreError> {
+    ) -> Result<Vec<OpeningRow<'a>>, StoreError> {
         let consents: HashMap<UserId, &Consent> = consents.iter().map(|consent| (consent.user_id, consent)).collect();
         let consent = |user_id: UserId| consents.get(&user_id).copied();
         let members = member_changes(&opening.members);
-        let mut places: Vec<_> = members
-            .map(|member| OpeningPlace { user: OpeningUser::Member(member), consent: consent(member.user_id) })
+        let mut rows: Vec<_> = members
+            .map(|member| OpeningRow { user: OpeningUser::Member(member), consent: consent(member.user_id) })
             .collect();
         let user_ids: Vec<UserId> = opening.invitations.iter().map(|invitation| invitation.user_id).collect();
         let stored = user_ids.into_iter().map(|user_id| self.invitations_of(user_id));
@@ -338,9 +348,9 @@ impl DynamoStore {
         for (invitation, stored) in opening.invitations.iter().zip(stored) {
             let stored = invitation.is_kept(&stored, now).then_some(stored);
             let consent = consent(invitation.user_id);
-            places.push(OpeningPlace { user: OpeningUser::Invited { invitation, stored }, consent });
+            rows.push(OpeningRow { user: OpeningUser::Invited { invitation, stored }, consent });
         }
-        Ok(places)
+        Ok(rows)
     }
 
     async fn first_members_of(&self, chat_id: ChatId, count: usize) -> Result<Vec<Member>, StoreError> {
@@ -365,11 +375,29 @@ impl DynamoStore {
         items.iter().map(chat_id).collect()
     }
 
-    /// The events of a change, with new ids.
-    fn events(&self, change: &ChatChange, event_time: Timestamp) -> Vec<Event> {
-        let event =
-            |body: &domain::EventBody| Event { event_id: self.ids().ulid().into(), event_time, body: body.clone() };
-        change.events.iter().map(event).collect()
+    /// The events of a change, with new ids, numbered after what the counter row has counted. A chat that has lost the
+    /// row has no numbers until it is restored.
+    fn events(&self, change: &ChatChange, event_time: Timestamp, counted: Option<CountedHead>) -> Vec<Event> {
+        let event = |(body, nth): (&domain::EventBody, u64)| Event {
+            event_id: self.ids().ulid().into(),
+            event_time,
+            event_number: counted.map(|counted| EventNumber::at(counted.sequence, counted.changes + nth)),
+            body: body.clone(),
+        };
+        change.events.iter().zip(1..).map(event).collect()
+    }
+}
+
+/// The part of a counter row that numbers events.
+#[derive(Clone, Copy, Default)]
+struct CountedHead {
+    sequence: Sequence,
+    changes: u64,
+}
+
+impl CountedHead {
+    fn read(counter: &DynamoItem) -> Result<Self, StoreError> {
+        Ok(Self { sequence: counter_sequence(counter)?, changes: counter_changes(counter)? })
     }
 }
 
@@ -378,8 +406,8 @@ struct Rewrite<'a> {
     before: &'a Chat,
     version: u64,
     head: Sequence,
-    /// Whether the counter row exists.
-    counted: bool,
+    /// `None` if the counter row is lost.
+    counted: Option<CountedHead>,
     change: &'a ChatChange,
 }
 
@@ -390,29 +418,24 @@ impl Rewrite<'_> {
             Write::put(ItemKey::one(Table::Chats, chat.chat_id), chat_item(chat, next))
                 .when(Condition::Equals("version", number(self.version))),
         ];
-        let counter = ItemKey::one(Table::ChatCounters, chat.chat_id);
         // A lost counter row is not recreated: a new one would start at 0 and repeat sequences.
-        if self.counted && chat.message_ttl != self.before.message_ttl {
-            let ttl = AttributeChange::Set("message_ttl", chat.message_ttl.map(seconds));
-            writes.push(Write::update(counter, vec![ttl]).if_there());
-        } else if self.counted && self.change.members.iter().any(|member| matches!(member, MemberChange::Added(_))) {
-            // A new member starts at the current head.
-            let head = Condition::Equals("sequence_counter", number(self.head.0));
-            writes.push(Write::check(counter).when(head));
-        }
+        writes.extend(self.counted.filter(|_| !events.is_empty()).map(|counted| self.count(counted, events)));
         for member in &self.change.members {
-            let place = |user_id| ItemKey::of(Table::ChatMemberships, chat.chat_id, user_id);
+            let member_key = |user_id| ItemKey::of(Table::ChatMemberships, chat.chat_id, user_id);
             let state = |user_id| ItemKey::of(Table::DeliveryState, user_id, chat.chat_id);
             match member {
                 MemberChange::Added(member) => {
-                    writes.push(Write::create(place(member.user_id), member_item(member, None)));
-                    writes.push(Write::put(state(member.user_id), watermarks_item(Watermarks::at(self.head))));
+                    writes.push(Write::create(member_key(member.user_id), member_item(member, None)));
+                    writes.push(Write::put(
+                        state(member.user_id),
+                        delivery_state_item(Watermarks::at(self.head), member.joined_at),
+                    ));
                 }
                 MemberChange::Updated(member) => {
-                    writes.push(Write::update(place(member.user_id), updated_member(member)).if_there());
+                    writes.push(Write::update(member_key(member.user_id), updated_member(member)).if_there());
                 }
                 MemberChange::Removed(user_id) => {
-                    writes.push(Write::delete(place(*user_id)).if_there());
+                    writes.push(Write::delete(member_key(*user_id)).if_there());
                     writes.push(Write::delete(state(*user_id)));
                 }
             }
@@ -420,10 +443,23 @@ impl Rewrite<'_> {
         writes.extend(events.iter().enumerate().filter_map(|(n, event)| change_write(event, next, n)));
         writes
     }
+
+    /// Counts the events in the counter row, and copies the message TTL to it. No message and no other event may have been
+    /// committed since the row was read: the events have the numbers after it, and a new member starts at its head.
+    fn count(&self, counted: CountedHead, events: &[Event]) -> Write {
+        let chat = &self.change.chat;
+        let mut changes = vec![AttributeChange::Set(CHANGES, count_value(counted.changes + events.len() as u64))];
+        if chat.message_ttl != self.before.message_ttl {
+            changes.push(AttributeChange::Set("message_ttl", chat.message_ttl.map(seconds)));
+        }
+        Write::update(ItemKey::one(Table::ChatCounters, chat.chat_id), changes)
+            .when(Condition::Equals("sequence_counter", number(counted.sequence.0)))
+            .when(Condition::is(CHANGES, count_value(counted.changes)))
+    }
 }
 
 /// A user of a group that is being created.
-struct OpeningPlace<'a> {
+struct OpeningRow<'a> {
     user: OpeningUser<'a>,
     /// Absent for the creator.
     consent: Option<&'a Consent>,
@@ -438,11 +474,11 @@ enum OpeningUser<'a> {
     },
 }
 
-impl OpeningPlace<'_> {
+impl OpeningRow<'_> {
     /// The consent is required in the transaction that writes the membership.
     fn writes(&self, chat_id: ChatId, opening: Option<&'static str>) -> Vec<Write> {
         let mut writes = match &self.user {
-            OpeningUser::Member(member) => open_place(chat_id, member, opening).into(),
+            OpeningUser::Member(member) => opening_writes(chat_id, member, opening).into(),
             OpeningUser::Invited { invitation, stored } => {
                 // An earlier attempt may have written a membership, before the user changed their mind.
                 let mut writes = close_place(chat_id, invitation.user_id);
@@ -456,50 +492,50 @@ impl OpeningPlace<'_> {
 }
 
 /// Distributes users over transactions.
-fn in_parts(places: Vec<OpeningPlace<'_>>) -> Vec<Vec<OpeningPlace<'_>>> {
+fn in_parts(rows: Vec<OpeningRow<'_>>) -> Vec<Vec<OpeningRow<'_>>> {
     let (mut parts, mut room) = (vec![], 0);
-    for place in places {
+    for row in rows {
         // Only the number of writes matters.
-        let len = place.writes(ChatId::from_bytes([0; 16]), None).len();
+        let len = row.writes(ChatId::from_bytes([0; 16]), None).len();
         if len > room {
             parts.push(vec![]);
             room = OPENING_ITEMS_MAX;
         }
         room -= len;
-        parts.last_mut().expect("a part was added").push(place);
+        parts.last_mut().expect("a part was added").push(row);
     }
     parts
 }
 
 /// Deletes a membership that an earlier attempt may have written.
 fn close_place(chat_id: ChatId, user_id: UserId) -> Vec<Write> {
-    let place = ItemKey::of(Table::ChatMemberships, chat_id, user_id);
+    let member_key = ItemKey::of(Table::ChatMemberships, chat_id, user_id);
     let state = ItemKey::of(Table::DeliveryState, user_id, chat_id);
-    [place, state].map(Write::delete).into()
+    [member_key, state].map(Write::delete).into()
 }
 
 /// The membership of a member in a chat that is being created, and the member's watermarks.
-fn open_place(chat_id: ChatId, member: &Member, opening: Option<&'static str>) -> [Write; 2] {
-    let place = ItemKey::of(Table::ChatMemberships, chat_id, member.user_id);
+fn opening_writes(chat_id: ChatId, member: &Member, opening: Option<&'static str>) -> [Write; 2] {
+    let member_key = ItemKey::of(Table::ChatMemberships, chat_id, member.user_id);
     let state = ItemKey::of(Table::DeliveryState, member.user_id, chat_id);
     [
-        Write::put(place, member_item(member, opening)),
-        Write::put(state, watermarks_item(Watermarks::at(Sequence::ZERO))),
+        Write::put(member_key, member_item(member, opening)),
+        Write::put(state, delivery_state_item(Watermarks::at(Sequence::ZERO), member.joined_at)),
     ]
 }
 
 /// Users of a group that is being created. They require that the chat does not exist yet: a late attempt must not
 /// restore a member who was removed since.
-fn open_part(chat_id: ChatId, places: &[OpeningPlace<'_>]) -> Vec<Write> {
-    let places = places.iter().flat_map(|place| place.writes(chat_id, Some(OPENING)));
-    places.chain([Write::check_absent(ItemKey::one(Table::Chats, chat_id))]).collect()
+fn open_part(chat_id: ChatId, rows: &[OpeningRow<'_>]) -> Vec<Write> {
+    let rows = rows.iter().flat_map(|row| row.writes(chat_id, Some(OPENING)));
+    rows.chain([Write::check_absent(ItemKey::one(Table::Chats, chat_id))]).collect()
 }
 
 /// The chat, its counter row at 0, and its events.
 fn open_chat(chat: &Chat, events: &[Event]) -> Vec<Write> {
     let mut writes = vec![
         Write::create(ItemKey::one(Table::Chats, chat.chat_id), chat_item(chat, 1)),
-        Write::create(ItemKey::one(Table::ChatCounters, chat.chat_id), new_counter(chat)),
+        Write::create(ItemKey::one(Table::ChatCounters, chat.chat_id), new_counter(chat, events.len() as u64)),
     ];
     writes.extend(events.iter().enumerate().filter_map(|(n, event)| change_write(event, 1, n)));
     writes
@@ -607,7 +643,7 @@ fn read_chat_type(row: ItemReader<'_>) -> Result<ChatType, StoreError> {
     }
 }
 
-fn role_text(role: Role) -> &'static str {
+pub(crate) fn role_text(role: Role) -> &'static str {
     match role {
         Role::Member => "member",
         Role::Admin => "admin",
@@ -653,15 +689,15 @@ mod tests {
         let (store, group) = (server.store(), group(100));
         let member = Member::new(user(1), Role::Member, group.created_at);
         // The state after a crash in the middle of creating a large group.
-        let half = store.db().transact(|| open_place(group.chat_id, &member, Some(OPENING)).into()).await.unwrap();
+        let half = store.db().transact(|| opening_writes(group.chat_id, &member, Some(OPENING)).into()).await.unwrap();
         assert!(half.is_committed());
 
         assert_eq!(store.members(group.chat_id).await.unwrap(), []);
         assert_eq!(store.first_members(&[group.chat_id], 3).await.unwrap(), [[]]);
         assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), None);
         assert_eq!(store.memberships(user(1)).await.unwrap(), []);
-        let advanced =
-            store.advance(user(1), group.chat_id, domain::WatermarkKind::Read, Sequence::ZERO).await.unwrap();
+        let (kind, at) = (domain::WatermarkKind::Read, group.created_at);
+        let advanced = store.advance(user(1), group.chat_id, kind, Sequence::ZERO, at).await.unwrap();
         assert_eq!(advanced, domain::Advance::ChatNotFound);
 
         // A retry of the same request completes it.
@@ -684,8 +720,8 @@ mod tests {
         store.apply(group.chat_id, user(0), remove, Timestamp::from_millis(8)).await.unwrap().unwrap();
         // Another attempt checked for the chat before it existed, and writes its rows only now.
         let member = Member::new(user(1), Role::Member, group.created_at);
-        let place = OpeningPlace { user: OpeningUser::Member(&member), consent: None };
-        let late = store.db().transact(|| open_part(group.chat_id, std::slice::from_ref(&place))).await.unwrap();
+        let row = OpeningRow { user: OpeningUser::Member(&member), consent: None };
+        let late = store.db().transact(|| open_part(group.chat_id, std::slice::from_ref(&row))).await.unwrap();
         assert!(!late.is_committed());
         assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), None);
     }
@@ -703,7 +739,13 @@ mod tests {
 
         let mute = ChatCommand::Mute { until: Some(Timestamp::MAX) };
         store.apply(group.chat_id, user(1), mute, Timestamp::from_millis(8)).await.unwrap().unwrap();
-        let stale = Rewrite { before: &before, version, head: Sequence::ZERO, counted: true, change: &change };
+        let stale = Rewrite {
+            before: &before,
+            version,
+            head: Sequence::ZERO,
+            counted: Some(CountedHead::default()),
+            change: &change,
+        };
         assert!(!store.db().transact(|| stale.writes(&[])).await.unwrap().is_committed());
         let muted = Member { muted_until: Some(Timestamp::MAX), ..member };
         assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), Some(muted));

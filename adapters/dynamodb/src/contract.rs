@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use contract::transfer::TransferStore;
 use contract::{ContractStores, FaultInjection, StoresWithOutbox};
 use domain::ChatId;
+use engines::LastingFault;
 use memory::MemoryStore;
 use ports::{Clock, RandomIds, Stores, SystemClock};
 
@@ -17,21 +18,46 @@ use crate::schema::access::StorePort;
 use crate::schema::access::guard::{Done, client_of};
 use crate::testing::DynamoServer;
 
-contract::tests!(durable: stores().await);
-contract::tests!(outbox: with_outbox().await);
-contract::tests!(transfer: [movable().await, movable().await]);
-
-async fn stores() -> ContractStores {
-    with_outbox().await.stores
+/// All suites on a server, which is a new one for each test.
+macro_rules! suites {
+    ($server:expr) => {
+        contract::tests!(durable: with_outbox($server).stores);
+        contract::tests!(outbox: with_outbox($server));
+        contract::tests!(transfer: [movable($server), movable($server)]);
+    };
 }
 
-async fn with_outbox() -> StoresWithOutbox {
-    guarded(&Done::default()).await
+suites!(DynamoServer::with_tables().await);
+
+// The same under conditions that the real service has, and local servers have not. `faults` shows that each of them
+// changes answers.
+
+mod lagging_indexes {
+    use super::*;
+    suites!(DynamoServer::with_lagging_indexes().await);
+}
+
+mod hot_partitions {
+    use super::*;
+    suites!(DynamoServer::with_fault(LastingFault::HotPartitions).await);
+}
+
+mod partial_batches {
+    use super::*;
+    suites!(DynamoServer::with_fault(LastingFault::PartialBatches).await);
+}
+
+mod conflicts {
+    use super::*;
+    suites!(DynamoServer::with_fault(LastingFault::Conflicts).await);
+}
+
+fn with_outbox(server: DynamoServer) -> StoresWithOutbox {
+    guarded_on(server, &Done::default())
 }
 
 /// The ports with the access rights of roles, and both sides of a transfer with an operator's rights.
-async fn movable() -> TransferStore {
-    let server = DynamoServer::with_tables().await;
+fn movable(server: DynamoServer) -> TransferStore {
     let store = Arc::new(server.store());
     let StoresWithOutbox { stores, outbox } = guarded_on(server, &Done::default());
     TransferStore { stores, source: store.clone(), target: store, outbox: Some(outbox) }
@@ -91,5 +117,9 @@ impl FaultInjection for DynamoSaboteur {
 
     async fn purge_expired(&self) {
         while self.purge.purge_expired(SystemClock.now()).await.unwrap() > 0 {}
+    }
+
+    async fn indexed(&self) {
+        self.server.proxy.catch_up().await;
     }
 }

@@ -117,6 +117,15 @@ impl Reason {
     }
 }
 
+/// Whether a scan sees every earlier write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScanFreshness {
+    /// It does.
+    Strong,
+    /// It may miss the last moment, for half of the units.
+    Eventual,
+}
+
 impl Db {
     pub(crate) fn new(client: Client, prefix: &str, clock: Arc<dyn Clock>) -> Self {
         let health = Arc::new(HealthCell::new());
@@ -128,7 +137,7 @@ impl Db {
     }
 
     /// Waits for the answer to a request, and records its duration and the health of the service.
-    fn ask<'a, T, E: Error + 'static>(
+    fn call<'a, T, E: Error + 'static>(
         &'a self,
         operation: DynamoOperation,
         request: impl Future<Output = Result<T, SdkError<E>>> + 'a,
@@ -164,7 +173,7 @@ impl Db {
             .set_key(Some(key.attributes()))
             .consistent_read(true)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = self.ask(DynamoOperation::GetItem, request.send()).await.map_err(unavailable)?;
+        let output = self.call(DynamoOperation::GetItem, request.send()).await.map_err(unavailable)?;
         self.charged(DynamoOperation::GetItem, output.consumed_capacity.as_slice());
         Ok(output.item)
     }
@@ -200,7 +209,7 @@ impl Db {
                 .batch_get_item()
                 .set_request_items(Some(left))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let output = self.ask(DynamoOperation::BatchGetItem, request.send()).await.map_err(unavailable)?;
+            let output = self.call(DynamoOperation::BatchGetItem, request.send()).await.map_err(unavailable)?;
             self.charged(DynamoOperation::BatchGetItem, output.consumed_capacity());
             let mut responses = output.responses.unwrap_or_default();
             for table in &tables {
@@ -276,29 +285,29 @@ impl Db {
             .limit(i32::try_from(count).unwrap_or(i32::MAX))
             .set_exclusive_start_key(start)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = self.ask(DynamoOperation::Query, request.send()).await.map_err(unavailable)?;
+        let output = self.call(DynamoOperation::Query, request.send()).await.map_err(unavailable)?;
         self.charged(DynamoOperation::Query, output.consumed_capacity.as_slice());
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
-    /// Reads one page of up to `count` items of a whole table after a key, strongly consistent. Returns where to
-    /// continue if there may be more. Only for audits, transfers and background work: no request may scan a
-    /// table.
+    /// Reads one page of up to `count` items of a whole table after a key. Returns where to continue if there may be
+    /// more. Only for audits, transfers and background work: no request may scan a table.
     pub(crate) async fn scan(
         &self,
         table: Table,
         after: Option<&ItemKey>,
         count: usize,
+        freshness: ScanFreshness,
     ) -> Result<(Vec<DynamoItem>, Option<ItemKey>), StoreError> {
         let request = self
             .client
             .scan()
             .table_name(self.name(table))
-            .consistent_read(true)
+            .consistent_read(freshness == ScanFreshness::Strong)
             .limit(i32::try_from(count).unwrap_or(i32::MAX))
             .set_exclusive_start_key(after.map(ItemKey::attributes))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = self.ask(DynamoOperation::Scan, request.send()).await.map_err(unavailable)?;
+        let output = self.call(DynamoOperation::Scan, request.send()).await.map_err(unavailable)?;
         self.charged(DynamoOperation::Scan, output.consumed_capacity.as_slice());
         let next = output.last_evaluated_key.map(|key| ItemKey::read(table, &key)).transpose()?;
         Ok((output.items.unwrap_or_default(), next))
@@ -347,7 +356,7 @@ impl Db {
                 .set_expression_attribute_names(update.expression_attribute_names)
                 .set_expression_attribute_values(update.expression_attribute_values)
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            match self.ask(DynamoOperation::UpdateItem, request.send()).await {
+            match self.call(DynamoOperation::UpdateItem, request.send()).await {
                 Ok(output) => {
                     self.charged(DynamoOperation::UpdateItem, output.consumed_capacity.as_slice());
                     return Ok(true);
@@ -386,7 +395,7 @@ impl Db {
                 .batch_write_item()
                 .set_request_items(Some(left))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let output = self.ask(DynamoOperation::BatchWriteItem, request.send()).await.map_err(unavailable)?;
+            let output = self.call(DynamoOperation::BatchWriteItem, request.send()).await.map_err(unavailable)?;
             self.charged(DynamoOperation::BatchWriteItem, output.consumed_capacity());
             left = output.unprocessed_items.unwrap_or_default();
             if left.is_empty() {
@@ -404,7 +413,7 @@ impl Db {
             .set_transact_items(Some(parts))
             .client_request_token(Uuid::new_v4().to_string())
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        match self.ask(DynamoOperation::TransactWriteItems, request.send()).await {
+        match self.call(DynamoOperation::TransactWriteItems, request.send()).await {
             Ok(output) => {
                 self.charged(DynamoOperation::TransactWriteItems, output.consumed_capacity());
                 Ok(Transacted::Committed)
@@ -476,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_tell_what_is_decided_from_what_may_pass() {
+    fn reasons_distinguish_final_from_transient_failures() {
         assert_eq!(read("None"), Reason::None);
         assert_eq!(Reason::read(&CancellationReason::builder().build()), Reason::None);
         assert_eq!(read("ConditionalCheckFailed"), Reason::Condition);

@@ -14,7 +14,7 @@ const SHARD: &str = "all";
 
 #[async_trait]
 impl DeadLetterStore for DynamoStore {
-    async fn bury(&self, letter: DeadLetter) -> Result<(), StoreError> {
+    async fn add_dead_letter(&self, letter: DeadLetter) -> Result<(), StoreError> {
         let writes = || vec![Write::create(letter_key(letter.id), letter_item(&letter))];
         // An existing letter stays unchanged.
         self.db().transact(writes).await.map(drop)
@@ -44,7 +44,7 @@ impl DeadLetterStore for DynamoStore {
         Ok(letter.filter(|letter| is_kept(letter, self.clock().now())))
     }
 
-    async fn forget(&self, id: DeadLetterId) -> Result<bool, StoreError> {
+    async fn remove_dead_letter(&self, id: DeadLetterId) -> Result<bool, StoreError> {
         let forgotten = self.db().transact(|| vec![Write::delete(letter_key(id)).if_there()]).await?;
         Ok(forgotten.is_committed())
     }

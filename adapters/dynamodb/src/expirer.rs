@@ -1,17 +1,19 @@
 use async_trait::async_trait;
 use domain::{ChatId, Message, Sequence, Timestamp};
-use ports::{AuditSource, ChatIdPage, Expiry, ExpiryProgress, MessageExpirer, PageBookmark, StoreError};
+use ports::{ChatIdPage, Expiry, ExpiryProgress, MessageExpirer, PageBookmark, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{self, Bound, PartitionQuery, TRANSACTION_ITEMS_MAX};
+use crate::db::{self, Bound, PartitionQuery, ScanFreshness, TRANSACTION_ITEMS_MAX};
 use crate::expiry::{expiration_key, expiration_write};
 use crate::item::{EXPIRES_AT, ItemKey, end, number, text};
-use crate::messages::{ROWS_MAX, counter_sequence, message_key, read_message};
+use crate::locations::location_write;
+use crate::messages::{ROWS_MAX, message_key, read_head, read_message};
 use crate::schema::Table;
+use crate::updates::{REVISION, revision_value};
 use crate::write::{AttributeChange, Condition, Write};
 
-/// Limit of messages per transaction: three items for each, and one for the head.
-const SHORTEN_LEN_MAX: usize = (TRANSACTION_ITEMS_MAX - 1) / 3;
+/// Limit of messages per transaction: four items for each, and one for the head.
+const SHORTEN_LEN_MAX: usize = (TRANSACTION_ITEMS_MAX - 1) / 4;
 
 #[async_trait]
 impl MessageExpirer for DynamoStore {
@@ -40,7 +42,8 @@ impl MessageExpirer for DynamoStore {
     }
 
     async fn chat_ids(&self, after: Option<&PageBookmark>, count: usize) -> Result<ChatIdPage, StoreError> {
-        Ok(self.chats(after, count).await?.into())
+        // A chat that was created a moment ago needs no retention: ingest limits the lifetime of its messages.
+        Ok(self.chat_ids_of(after, count, ScanFreshness::Eventual).await?.into())
     }
 }
 
@@ -69,13 +72,15 @@ impl DynamoStore {
             }
             // Read after the messages, so none of them is above the head.
             let counter = ItemKey::one(Table::ChatCounters, chat_id);
-            let head = self.db().get(&counter).await?.map(|counter| counter_sequence(&counter)).transpose()?;
-            let last = meant.iter().find(|(message, _)| Some(message.sequence) == head);
+            let head = self.db().get(&counter).await?;
+            let head = head.map(|counter| read_head(&counter, Timestamp::default())).transpose()?;
+            let last = head.and_then(|head| head.last_message).map(|last| last.message_id);
+            let last = meant.iter().find(|(message, _)| Some(message.message_id) == last);
             let writes = || {
                 let mut writes: Vec<Write> = meant.iter().flat_map(|(message, end)| shortened(message, *end)).collect();
                 writes.extend(last.map(|(message, end)| {
                     let ended = vec![AttributeChange::Set("last_expires_at", Some(text(end)))];
-                    let still_last = Condition::Equals("sequence_counter", number(message.sequence.0));
+                    let still_last = Condition::Equals("last_message_id", text(message.message_id));
                     Write::update(counter.clone(), ended).when(still_last)
                 }));
                 writes
@@ -86,14 +91,16 @@ impl DynamoStore {
     }
 }
 
-/// Sets another expiry for a message as it was read: updates the row, adds the new expiration, and deletes the earlier
-/// one.
-fn shortened(message: &Message, at: Timestamp) -> Vec<Write> {
+/// Sets another expiry for a message as it was read: updates the row and the location, adds the new expiration, and
+/// deletes the earlier one.
+pub(crate) fn shortened(message: &Message, at: Timestamp) -> Vec<Write> {
     let changes = end(Some(at)).into_iter().map(|(name, value)| AttributeChange::Set(name, value)).collect();
     let row = Write::update(message_key(message.chat_id, message.sequence), changes)
         .when(Condition::Equals("message_id", text(message.message_id)))
+        // The first reaction changes the expiration of the message.
+        .when(Condition::is(REVISION, revision_value(message.state.revision)))
         .when(Condition::is(EXPIRES_AT, message.expires_at.map(text)));
     let ended = Message { expires_at: Some(at), ..message.clone() };
     let earlier = expiration_key(message).map(Write::delete);
-    [Some(row), expiration_write(&ended), earlier].into_iter().flatten().collect()
+    [Some(row), Some(location_write(&ended)), expiration_write(&ended), earlier].into_iter().flatten().collect()
 }

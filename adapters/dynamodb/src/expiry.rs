@@ -3,12 +3,16 @@
 //!
 //! Each message with an expiry has an expiration item, ordered by time. One transaction deletes that item and the row,
 //! and writes the event. So each message is announced once, however many processes purge. As a fallback, the service
-//! also deletes rows by their [`TTL`](crate::schema::TTL), some days late and without an event.
+//! also deletes rows by their [`TTL`](crate::schema::TTL), some days late and without an event. Updates of messages are
+//! deleted that way alone.
+//!
+//! The expiration of a message with reactions stays until these are deleted, which follows the transaction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{ChatId, Event, EventBody, IdError, Message, Sequence, Timestamp};
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::{ChatId, Event, EventBody, IdError, Message, MessageId, Sequence, Timestamp};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use metrics::counter;
 use ports::{BoxError, StoreError, error_chain};
@@ -17,8 +21,8 @@ use tracing::{error, warn};
 
 use crate::DynamoStore;
 use crate::db::{Bound, PartitionQuery, Reason, TRANSACTION_ITEMS_MAX, Transacted};
-use crate::item::{DynamoItem, EXPIRES_AT, ItemKey, ItemReader, item, number, text};
-use crate::messages::{counter_sequence, message_key};
+use crate::item::{DynamoItem, EXPIRES_AT, ItemKey, ItemReader, item, text};
+use crate::messages::{message_key, read_head};
 use crate::outbox::purge_write;
 use crate::schema::Table;
 use crate::shard::shard;
@@ -32,6 +36,10 @@ const SHARDS_AT_ONCE: usize = 4;
 const STEP_LEN_MAX: usize = 500;
 /// Limit of messages per transaction: two items for each, one for the event and one for the head.
 const PURGE_LEN_MAX: usize = (TRANSACTION_ITEMS_MAX - 2) / 2;
+/// The id of a message with reactions, in its expiration.
+const REACTED: &str = "reacted_message_id";
+/// The mark of an expiration whose message is purged.
+const IS_PURGED: &str = "is_purged";
 /// Average interval between purges.
 const PERIOD: Duration = Duration::from_secs(5);
 
@@ -69,16 +77,20 @@ impl DynamoStore {
         // `$` is the character after `#`, so this includes everything up to this millisecond.
         let due = Bound::Below(text(format_args!("{now}$")));
         let due = PartitionQuery { bound: Some(due), ..PartitionQuery::partition(Table::Expirations, shard) };
-        let mut by_chat: BTreeMap<ChatId, BTreeMap<Sequence, ItemKey>> = BTreeMap::new();
+        let mut by_chat: BTreeMap<ChatId, BTreeMap<Sequence, Expiration>> = BTreeMap::new();
         for item in self.db().query(&due, STEP_LEN_MAX).await? {
             match read_expiration(&item) {
-                Ok((chat_id, sequence, key)) => drop(by_chat.entry(chat_id).or_default().insert(sequence, key)),
+                // The process that has purged the message stopped before it deleted the reactions.
+                Ok(Expiration { key, reacted: Some(message_id), is_purged: true, .. }) => {
+                    self.purge_reactions(message_id, &key).await?;
+                }
+                Ok(due) => drop(by_chat.entry(due.chat_id).or_default().insert(due.sequence, due)),
                 Err(failure) => error!(error = %error_chain(&failure), "skipping an unreadable expiration"),
             }
         }
         let mut purged = 0;
         for (chat_id, due) in by_chat {
-            let due: Vec<_> = due.into_iter().collect();
+            let due: Vec<_> = due.into_values().collect();
             for due in due.chunks(PURGE_LEN_MAX) {
                 purged += self.purge_messages(chat_id, due, now).await?;
             }
@@ -87,37 +99,45 @@ impl DynamoStore {
     }
 
     /// Purges messages of one chat, ascending, all or none.
-    async fn purge_messages(
+    pub(crate) async fn purge_messages(
         &self,
         chat_id: ChatId,
-        due: &[(Sequence, ItemKey)],
+        due: &[Expiration],
         now: Timestamp,
     ) -> Result<usize, StoreError> {
         let counter = ItemKey::one(Table::ChatCounters, chat_id);
-        let head = self.db().get(&counter).await?.map(|counter| counter_sequence(&counter)).transpose()?;
+        let head =
+            self.db().get(&counter).await?.map(|counter| read_head(&counter, Timestamp::default())).transpose()?;
         // The head has a preview of the last message only.
-        let last = due.iter().map(|(sequence, _)| *sequence).find(|sequence| Some(*sequence) == head);
-        let sequences = due.iter().map(|(sequence, _)| *sequence).collect();
+        let last = head.and_then(|head| head.last_message);
+        let last = last.filter(|last| due.iter().any(|due| due.sequence == last.sequence));
+        let sequences = due.iter().map(|due| due.sequence).collect();
         let body = EventBody::MessagesExpired { chat_id, sequences };
-        let event = Event { event_id: self.ids().ulid().into(), event_time: now, body };
+        let event = Event { event_id: self.ids().ulid().into(), event_time: now, event_number: None, body };
         let writes = || {
             let mut writes = Vec::with_capacity(TRANSACTION_ITEMS_MAX);
-            for (sequence, expiration) in due {
+            for due in due {
                 let expired = Condition::AbsentOrAtMost(EXPIRES_AT, text(now));
-                writes.push(Write::delete(message_key(chat_id, *sequence)).when(expired));
-                writes.push(Write::delete(expiration.clone()).if_there());
+                writes.push(Write::delete(message_key(chat_id, due.sequence)).when(expired));
+                writes.push(due.done());
             }
             writes.extend(purge_write(&event));
-            writes.extend(last.map(|last| {
+            writes.extend(last.as_ref().map(|last| {
                 let wordless = vec![AttributeChange::Set("last_preview", None)];
-                Write::update(counter.clone(), wordless).when(Condition::Equals("sequence_counter", number(last.0)))
+                let is_last = Condition::Equals("last_message_id", text(last.message_id));
+                Write::update(counter.clone(), wordless).when(is_last)
             }));
             writes
         };
         match self.db().transact(writes).await? {
             Transacted::Committed => {
-                self.tell_of_change(chat_id);
+                self.notify_relay(chat_id);
                 counter!("tidings_store_purged_messages_total").increment(due.len() as u64);
+                for due in due {
+                    if let Some(message_id) = due.reacted {
+                        self.purge_reactions(message_id, &due.key).await?;
+                    }
+                }
                 Ok(due.len())
             }
             // Another process has purged some of them, or a new message has arrived. The next pass purges the rest.
@@ -128,11 +148,33 @@ impl DynamoStore {
         }
     }
 
+    /// Deletes the reactions of a purged message, which can get no others, and then its expiration.
+    async fn purge_reactions(&self, message_id: MessageId, expiration: &ItemKey) -> Result<(), StoreError> {
+        let query = PartitionQuery {
+            attributes: &["message_id", "user_id"],
+            ..PartitionQuery::partition(Table::Reactions, message_id)
+        };
+        let mut start = None;
+        loop {
+            let (items, next) = self.db().page(&query, TRANSACTION_ITEMS_MAX, start).await?;
+            let keys = items.iter().map(|item| ItemKey::read(Table::Reactions, item));
+            let keys = keys.collect::<Result<Vec<_>, _>>()?;
+            if !keys.is_empty() {
+                self.db().transact(|| keys.iter().cloned().map(Write::delete).collect()).await?;
+            }
+            start = next;
+            if start.is_none() {
+                break;
+            }
+        }
+        self.db().transact(|| vec![Write::delete(expiration.clone())]).await.map(drop)
+    }
+
     /// Deletes expirations of messages that have not expired. After a counter was restored too low, another message may
     /// have taken the sequence. That message must not be purged, nor block the others.
-    async fn drop_stale(&self, due: &[(Sequence, ItemKey)], reasons: &[Reason]) -> Result<(), StoreError> {
+    async fn drop_stale(&self, due: &[Expiration], reasons: &[Reason]) -> Result<(), StoreError> {
         let stale = due.iter().enumerate().filter(|(n, _)| reasons.get(2 * n) == Some(&Reason::Condition));
-        let stale: Vec<&ItemKey> = stale.map(|(_, (_, expiration))| expiration).collect();
+        let stale: Vec<&ItemKey> = stale.map(|(_, due)| &due.key).collect();
         if !stale.is_empty() {
             let writes = || stale.iter().map(|expiration| Write::delete((*expiration).clone())).collect();
             self.db().transact(writes).await?;
@@ -141,16 +183,48 @@ impl DynamoStore {
     }
 }
 
+/// The expiration of a message.
+pub(crate) struct Expiration {
+    pub(crate) chat_id: ChatId,
+    pub(crate) sequence: Sequence,
+    key: ItemKey,
+    /// The id of the message, if it has reactions.
+    reacted: Option<MessageId>,
+    /// Whether the message is purged, and only its reactions are not.
+    is_purged: bool,
+}
+
+impl Expiration {
+    /// Ends the expiration in the purge of its message. With reactions it stays until they are deleted.
+    fn done(&self) -> Write {
+        let reacted = Condition::is(REACTED, self.reacted.map(text));
+        let write = match self.reacted {
+            None => Write::delete(self.key.clone()),
+            Some(_) => {
+                let purged = AttributeChange::Set(IS_PURGED, Some(AttributeValue::Bool(true)));
+                Write::update(self.key.clone(), vec![purged])
+            }
+        };
+        // A message with its first reaction is purged in the next pass.
+        write.if_there().when(reacted).when(Condition::Absent(IS_PURGED))
+    }
+}
+
 /// Schedules the purge of a message, if it has an expiry.
 pub(crate) fn expiration_write(message: &Message) -> Option<Write> {
-    Some(Write::put(expiration_key(message)?, item([])))
+    Some(Write::put(expiration_key(message)?, expiration_item(message)))
+}
+
+/// The expiration of a message. It says whether the message has reactions, because the purge does not read it.
+pub(crate) fn expiration_item(message: &Message) -> DynamoItem {
+    item([(REACTED, (!message.state.reactions.is_empty()).then(|| text(message.message_id)))])
 }
 
 /// The key of a message's expiration, if it has an expiry.
 pub(crate) fn expiration_key(message: &Message) -> Option<ItemKey> {
     let Message { chat_id, sequence, .. } = message;
-    let place = format!("{}#{chat_id}#{sequence:020}", message.expires_at?);
-    Some(ItemKey::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place))
+    let key = format!("{}#{chat_id}#{sequence:020}", message.expires_at?);
+    Some(ItemKey::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), key))
 }
 
 /// The expirations at or before `now` in the partition of a chat.
@@ -163,13 +237,15 @@ pub(crate) fn due_beside(chat_id: ChatId, now: Timestamp) -> PartitionQuery {
     }
 }
 
-pub(crate) fn read_expiration(item: &DynamoItem) -> Result<(ChatId, Sequence, ItemKey), StoreError> {
+pub(crate) fn read_expiration(item: &DynamoItem) -> Result<Expiration, StoreError> {
     let row = ItemReader { table: Table::Expirations, item };
-    let place = row.text("place")?;
-    let (chat_id, sequence) = place.split_once('#').and_then(|(_, place)| place.split_once('#')).unwrap_or_default();
+    let key = row.text("place")?;
+    let (chat_id, sequence) = key.split_once('#').and_then(|(_, key)| key.split_once('#')).unwrap_or_default();
     let chat_id = chat_id.parse().map_err(|error: IdError| row.unreadable(error))?;
     let sequence = sequence.parse().map_err(|error: std::num::ParseIntError| row.unreadable(BoxError::from(error)))?;
-    Ok((chat_id, Sequence(sequence), ItemKey::read(Table::Expirations, item)?))
+    let key = ItemKey::read(Table::Expirations, item)?;
+    let (reacted, is_purged) = (row.maybe_parsed(REACTED)?, row.has(IS_PURGED));
+    Ok(Expiration { chat_id, sequence: Sequence(sequence), key, reacted, is_purged })
 }
 
 #[cfg(test)]
@@ -210,7 +286,7 @@ mod tests {
 
     /// The sequences of each announced purge.
     async fn told(store: &DynamoStore, chat_id: ChatId) -> Vec<Vec<u64>> {
-        let waiting = store.waiting(chat_id).await.unwrap();
+        let waiting = store.pending_changes(chat_id).await.unwrap();
         let purge = |body: &EventBody| match body {
             EventBody::MessagesExpired { sequences, .. } => Some(sequences.iter().map(|sequence| sequence.0).collect()),
             _ => None,
@@ -219,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_purge_takes_what_is_due_and_nothing_else() {
+    async fn a_purge_removes_due_rows_only() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
@@ -254,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn many_messages_that_several_processes_purge_are_each_told_once() {
+    async fn messages_purged_by_several_processes_are_each_announced_once() {
         const MESSAGES: u64 = 130;
         let server = DynamoServer::with_tables().await;
         let (chat_id, sender_id) = chat(&server.store()).await;
@@ -276,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_expires_is_purged_without_being_asked_for() {
+    async fn expired_rows_are_purged_without_a_request() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
@@ -291,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_service_has_deleted_is_told_all_the_same() {
+    async fn deleted_messages_are_announced_too() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
@@ -319,15 +395,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_expiration_that_cannot_be_read_holds_up_nobody() {
+    async fn an_unreadable_expiration_blocks_no_other() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         send(&store, vec![expiring(message(chat_id, sender_id))]).await;
-        for place in ["", "1970", "1970#chat_1#1", &format!("1970#{chat_id}#one"), &format!("1970#{chat_id}")] {
-            let place = format!("0{place}");
+        for key in ["", "1970", "1970#chat_1#1", &format!("1970#{chat_id}#one"), &format!("1970#{chat_id}")] {
+            let key = format!("0{key}");
             server
-                .put(ItemKey::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place), item([]))
+                .put(ItemKey::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), key), item([]))
                 .await;
         }
         assert_eq!(store.purge_expired(later()).await.unwrap(), 1);

@@ -2,17 +2,24 @@
 
 use std::time::Duration;
 
-use domain::{ChatId, Sequence, UserId};
-use engines::{Fault, When};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::types::{KeysAndAttributes, PutRequest, WriteRequest};
+use domain::{ChatId, Sequence, Timestamp, UserId};
+use engines::{Fault, LastingFault, When};
 use ports::Ids;
 use ports::{
-    AppendOutcome, Clock, MessageReader, MessageWriter, NewMessage, Outbox, PageBounds, RandomIds, Receipt, StoreError,
-    SystemClock,
+    AppendOutcome, Clock, MessageReader, MessageWriter, NewMessage, Notice, NoticeStore, Outbox, PageBounds, RandomIds,
+    Receipt, StoreError, SystemClock,
 };
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::DynamoStore;
 use crate::config::CALL_DEADLINE;
+use crate::db::PartitionQuery;
+use crate::messages::message_key;
+use crate::schema::Table;
 use crate::testing::{DynamoServer, chat, message};
 
 const TRANSACTION: &str = "TransactWriteItems";
@@ -121,7 +128,7 @@ async fn a_commit_without_an_answer_fails_in_time_and_is_there_once_after() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_read_and_marked_under_faults_is_right() {
+async fn reads_and_marks_under_faults_are_right() {
     let server = DynamoServer::with_tables().await;
     let (store, chat_id, _) = subject(&server).await;
     for fault in ERRORS.into_iter().filter(|fault| !matches!(fault, Fault::Conflict | Fault::InProgress)) {
@@ -136,4 +143,82 @@ async fn what_is_read_and_marked_under_faults_is_right() {
         store.published(chat_id, Sequence(1)).await.unwrap();
         assert_eq!((store.unpublished(chat_id).await.unwrap(), server.proxy.faults_left()), (vec![], 0), "{fault:?}");
     }
+}
+
+// The negative controls of the lasting faults: without the code that copes with it, each of them changes an answer.
+
+#[tokio::test]
+async fn a_lagging_index_misses_a_message_that_is_found_by_its_id() {
+    let server = DynamoServer::with_lagging_indexes().await;
+    let store = server.store();
+    let (chat_id, sender_id) = chat(&store).await;
+    let sent = message(chat_id, sender_id);
+    store.append(vec![sent.clone()]).await.unwrap();
+    let index = PartitionQuery {
+        index: Table::Messages.definition().index,
+        ..PartitionQuery::partition(Table::Messages, sent.message_id)
+    };
+    assert_eq!(store.db().query(&index, 1).await.unwrap().len(), 0);
+    assert!(store.by_id(sent.message_id, SystemClock.now()).await.unwrap().is_some());
+    server.proxy.catch_up().await;
+    assert_eq!(store.db().query(&index, 1).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_notice_in_a_lagging_index_is_taken_once() {
+    let server = DynamoServer::with_lagging_indexes().await;
+    let store = server.store();
+    let at = Timestamp::from_millis;
+    let notice = Notice {
+        user_id: RandomIds.ulid().into(),
+        chat_id: RandomIds.ulid().into(),
+        device_id: Uuid::new_v4().into(),
+        from: Sequence(1),
+        due_at: at(100),
+        attempts: 0,
+    };
+    store.add_notices(vec![notice.clone()]).await.unwrap();
+    server.proxy.catch_up().await;
+    assert_eq!(store.take_due(at(100), at(500), 9).await.unwrap(), [notice]);
+    // The index still has the earlier time.
+    assert_eq!(store.take_due(at(100), at(500), 9).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_hot_partition_is_an_error_without_retries() {
+    let server = DynamoServer::with_fault(LastingFault::HotPartitions).await;
+    let retries = RetryConfig::disabled();
+    let hasty = Client::from_conf(server.client.config().to_builder().retry_config(retries).build());
+    let (chat_id, _) = chat(&server.store()).await;
+    let failed = server.store().through(hasty, &server.config).head(chat_id).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    assert_eq!(server.store().head(chat_id).await.unwrap().unwrap().sequence, Sequence::ZERO);
+}
+
+#[tokio::test]
+async fn a_partial_batch_leaves_keys_and_items_unprocessed() {
+    let server = DynamoServer::with_fault(LastingFault::PartialBatches).await;
+    let keys = [1, 2].map(|sequence| message_key(ChatId::from_bytes([1; 16]), Sequence(sequence)).attributes());
+    let name = server.name(Table::Messages);
+    let puts = keys.clone().map(|key| {
+        let put = PutRequest::builder().set_item(Some(key)).build().unwrap();
+        WriteRequest::builder().put_request(put).build()
+    });
+    let written = server.client.batch_write_item().request_items(&name, puts.into()).send().await.unwrap();
+    assert_eq!(written.unprocessed_items.unwrap()[&name].len(), 1);
+    let keys = KeysAndAttributes::builder().set_keys(Some(keys.into())).build().unwrap();
+    let read = server.client.batch_get_item().request_items(&name, keys).send().await.unwrap();
+    assert_eq!(read.unprocessed_keys.unwrap()[&name].keys.len(), 1);
+    assert_eq!(read.responses.unwrap()[&name].len(), 1);
+}
+
+#[tokio::test]
+async fn a_conflict_cancels_a_transaction() {
+    let server = DynamoServer::with_fault(LastingFault::Conflicts).await;
+    let store = server.store();
+    let (chat_id, sender_id) = chat(&store).await;
+    let (transactions, hits) = (server.proxy.requests(TRANSACTION), server.proxy.lasting_hits());
+    store.append(vec![message(chat_id, sender_id)]).await.unwrap();
+    assert_eq!(server.proxy.requests(TRANSACTION), transactions + 2, "it was cancelled once");
+    assert_eq!(server.proxy.lasting_hits(), hits + 1);
 }

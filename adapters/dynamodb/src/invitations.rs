@@ -42,11 +42,11 @@ impl InvitationStore for DynamoStore {
             let Some((chat, version)) = self.versioned(chat_id).await? else {
                 return Ok(Some(Err(ChatRefusal::ChatNotFound)));
             };
-            let place = |user_id| ItemKey::of(Table::ChatMemberships, chat_id, user_id);
+            let member_key = |user_id| ItemKey::of(Table::ChatMemberships, chat_id, user_id);
             let block = block_key(user_id, invitation.invited_by);
             let keys = [
-                place(invitation.invited_by),
-                place(user_id),
+                member_key(invitation.invited_by),
+                member_key(user_id),
                 ItemKey::one(Table::ChatCounters, chat_id),
                 block.clone(),
             ];
@@ -94,7 +94,7 @@ impl InvitationStore for DynamoStore {
         .await
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         for invitation in self.invitations_of(user_id).await? {
             self.db().transact(|| forget(invitation.chat_id, user_id).into()).await?;
         }
@@ -103,7 +103,7 @@ impl InvitationStore for DynamoStore {
 }
 
 impl DynamoStore {
-    /// All stored invitations of a user, those that are over too.
+    /// All stored invitations of a user, including declined and expired ones.
     pub(crate) async fn invitations_of(&self, user_id: UserId) -> Result<Vec<Invitation>, StoreError> {
         let items = self.db().query(&PartitionQuery::partition(Table::Invitations, user_id), usize::MAX).await?;
         items.iter().filter_map(|item| read_invitation(item).transpose()).collect()
@@ -147,7 +147,7 @@ impl DynamoStore {
     }
 }
 
-/// What a user has decided about additions by another user.
+/// A user's decisions about being added to chats by another user.
 pub(crate) struct Consent {
     pub(crate) user_id: UserId,
     actor: UserId,

@@ -16,6 +16,9 @@ use crate::schema::{Attribute, TTL, Table};
 /// An item as the SDK represents it.
 pub(crate) type DynamoItem = HashMap<String, AttributeValue>;
 
+/// When an item was last written.
+pub(crate) const UPDATED_AT: &str = "updated_at";
+
 /// A string attribute.
 pub(crate) fn text(value: impl Display) -> AttributeValue {
     AttributeValue::S(value.to_string())
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_never_wrote_is_an_error_that_names_the_attribute() {
+    fn an_invalid_attribute_is_an_error_that_names_it() {
         check("number", text("7"), "attribute `number` is not a valid number");
         check("number", AttributeValue::N("-7.5".to_owned()), "attribute `number` is not a valid number");
         check("bytes", bytes(&[1; 15]), "attribute `bytes` is not 16 bytes");

@@ -11,7 +11,7 @@ use crate::write::{AttributeChange, Condition, Write};
 
 #[async_trait]
 impl LastSeenStore for DynamoStore {
-    async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
+    async fn update_last_seen(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
         let sightings = users.iter().copied().map(|(user_id, at)| async move {
             let write = || {
                 let changes = vec![AttributeChange::Set(LAST_SEEN_AT, Some(text(at)))];

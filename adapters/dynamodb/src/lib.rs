@@ -11,7 +11,8 @@
 //!
 //! Reading order: `schema` defines the tables, `item` and `write` convert values, `db` and `meter` send requests and
 //! measure their cost. `append` and `commit` make messages durable, `outbox` feeds the relay, and `expiry` purges.
-//! `recovery` restores a lost counter, `audit` exposes all items to audits, and `transfer` moves data to another store.
+//! `recovery` restores a lost counter, `restoration` repairs restored tables, `audit` exposes all items to audits, and
+//! `transfer` moves data to another store.
 //! Modules named after ports implement them.
 #![warn(missing_docs)]
 
@@ -33,6 +34,7 @@ mod expiry;
 mod invitations;
 mod item;
 mod last_seen;
+mod locations;
 mod messages;
 mod meter;
 mod notices;
@@ -42,6 +44,7 @@ mod push_devices;
 mod recovery;
 mod reports;
 mod requests;
+mod restoration;
 mod restrictions;
 mod rows;
 pub mod schema;
@@ -49,6 +52,7 @@ mod sessions;
 mod shard;
 mod store;
 mod transfer;
+mod updates;
 mod users;
 mod watermarks;
 mod write;
@@ -63,4 +67,5 @@ mod testing;
 pub use commit::TRANSACTION_SENDS_MAX;
 pub use config::Config;
 pub use recovery::{Recovery, RecoveryAudit};
+pub use restoration::Restoration;
 pub use store::{DynamoStore, connect};

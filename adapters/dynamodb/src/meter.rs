@@ -109,10 +109,10 @@ impl Intercept for AttemptCounter {
             return Ok(());
         }
         let said = response.body().bytes().unwrap_or_default();
-        if says(said, THROTTLES) {
+        if contains_all(said, THROTTLES) {
             counter!("tidings_dynamodb_throttles_total").increment(1);
         }
-        if says(said, CONFLICTS) {
+        if contains_all(said, CONFLICTS) {
             counter!("tidings_dynamodb_conflicts_total").increment(1);
         }
         Ok(())
@@ -125,18 +125,24 @@ const THROTTLES: &[&str] = &["Throttling", "ProvisionedThroughputExceeded", "Req
 const CONFLICTS: &[&str] = &["TransactionConflict"];
 
 /// Whether an error contains one of these words. Error bodies are short and contain no data of our items.
-fn says(error: &[u8], words: &[&str]) -> bool {
+fn contains_all(error: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| error.windows(word.len()).any(|window| window == word.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use domain::{Sequence, Ttl, UpdateAction};
     use engines::{Fault, When};
     use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-    use ports::MessageWriter;
+    use ports::{
+        AppendOutcome, AuditSource, Clock, Ids, MessageExpirer, MessageReader, MessageWriter, NewMessage,
+        PushDeviceStore, RandomIds, SystemClock, UnreadQuery,
+    };
 
     use super::*;
-    use crate::testing::{DynamoServer, chat, message};
+    use crate::testing::{DynamoServer, chat, message, update};
 
     /// The sum of all samples of a metric with labels that contain `labels`.
     fn sum(counted: &PrometheusHandle, metric: &str, labels: &str) -> f64 {
@@ -151,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_commit_is_one_request_and_costs_what_the_plan_says() {
+    async fn a_commit_is_one_request_with_the_planned_cost() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
@@ -167,16 +173,115 @@ mod tests {
             sum(&counted, "tidings_dynamodb_consumed_units_total", &labels)
         };
         store.append(vec![message(chat_id, sender_id)]).await.unwrap();
-        // Four items at two units each, and one for the index by message id.
-        assert_eq!(spent(&counted), (1.0, 9.0));
+        // Five items at two units each, and one for the index by message id.
+        assert_eq!(spent(&counted), (1.0, 11.0));
         assert_eq!(
-            ["chat_counters", "idempotency_keys", "messages", "chat_memberships"].map(charged),
-            [2.0, 2.0, 3.0, 2.0]
+            ["chat_counters", "idempotency_keys", "messages", "message_locations", "chat_memberships"].map(charged),
+            [2.0, 2.0, 3.0, 2.0, 2.0]
         );
-        store.append((0..40).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
-        // Counter and membership are paid once for all messages: 5.1 units for each.
-        assert_eq!(spent(&counted), (2.0, 9.0 + 4.0 + 40.0 * 5.0));
+        store.append((0..32).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
+        // Counter and membership are paid once for all messages: 7.1 units for each.
+        assert_eq!(spent(&counted), (2.0, 11.0 + 4.0 + 32.0 * 7.0));
         assert_eq!(sum(&counted, "tidings_dynamodb_request_seconds_count", "TransactWriteItems"), 2.0);
+    }
+
+    #[tokio::test]
+    async fn updates_cost_the_planned_units() {
+        let server = DynamoServer::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        let expiring = NewMessage { ttl: Ttl::from_secs(600), ..message(chat_id, sender_id) };
+        store.append(vec![message(chat_id, sender_id), expiring]).await.unwrap();
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let counted = recorder.handle();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        let mut before = BTreeMap::new();
+        let mut charged = |kind: &str| -> BTreeMap<&str, f64> {
+            let mut cost = BTreeMap::new();
+            for table in Table::ALL.map(Table::name) {
+                let labels = format!("table=\"{table}\",kind=\"{kind}\"");
+                let units = sum(&counted, "tidings_dynamodb_consumed_units_total", &labels);
+                let earlier = before.insert(labels, units).unwrap_or(0.0);
+                if units > earlier {
+                    cost.insert(table, units - earlier);
+                }
+            }
+            cost
+        };
+        let commit = async |target, action| {
+            let outcomes = store.commit(vec![update(chat_id, sender_id, target, action).into()]).await.unwrap();
+            assert!(matches!(outcomes[..], [AppendOutcome::New(_)]), "{outcomes:?}");
+        };
+
+        let of_every_update = [
+            ("chat_counters", 2.0),
+            ("chat_memberships", 2.0),
+            ("idempotency_keys", 2.0),
+            ("messages", 2.0),
+            ("updates", 2.0),
+        ];
+        let written = |others: &[(&'static str, f64)]| of_every_update.iter().chain(others).copied().collect();
+        let read = [("chat_counters", 1.0), ("chat_memberships", 1.0), ("messages", 1.0)];
+        let react = |with: &str| UpdateAction::React(with.parse().unwrap());
+        commit(1, react("heart")).await;
+        assert_eq!(charged("write"), written(&[("reactions", 2.0)]));
+        assert_eq!(charged("read"), read.into_iter().chain([("reactions", 1.0)]).collect());
+        // The first one writes the expiration again, so that the purge of the message deletes its reactions.
+        commit(2, react("heart")).await;
+        assert_eq!(charged("write"), written(&[("reactions", 2.0), ("expirations", 2.0)]));
+        commit(2, react("star")).await;
+        assert_eq!(charged("write"), written(&[("reactions", 2.0)]));
+        charged("read");
+        commit(1, UpdateAction::Edit(message(chat_id, sender_id).body)).await;
+        assert_eq!(charged("write"), written(&[]));
+        assert_eq!(charged("read"), BTreeMap::from(read));
+    }
+
+    #[tokio::test]
+    async fn reads_cost_the_planned_units() {
+        let server = DynamoServer::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        let sends: Vec<_> = (0..20).map(|_| message(chat_id, sender_id)).collect();
+        store.append(sends.clone()).await.unwrap();
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let counted = recorder.handle();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        let mut before = BTreeMap::new();
+        let mut charged = || -> BTreeMap<&str, f64> {
+            let mut cost = BTreeMap::new();
+            for table in Table::ALL.map(Table::name) {
+                let labels = format!("table=\"{table}\",kind=\"read\"");
+                let units = sum(&counted, "tidings_dynamodb_consumed_units_total", &labels);
+                let earlier = before.insert(table, units).unwrap_or(0.0);
+                if units > earlier {
+                    cost.insert(table, units - earlier);
+                }
+            }
+            cost
+        };
+        let (now, reader) = (SystemClock.now(), RandomIds.ulid().into());
+
+        store.by_id(sends[0].message_id, now).await.unwrap();
+        assert_eq!(charged(), BTreeMap::from([("message_locations", 1.0), ("messages", 1.0)]));
+        // 20 messages of some 300 bytes.
+        store.before(chat_id, Sequence(21), 20, now).await.unwrap();
+        let page = charged();
+        assert!(page.keys().eq(["messages"].iter()) && (1.0..=2.0).contains(&page["messages"]), "{page:?}");
+        // A chat that is read needs its head alone. The count of another one reads its messages.
+        store.unread(&[UnreadQuery { chat_id, reader, read: Sequence(20) }], now).await.unwrap();
+        assert_eq!(charged(), BTreeMap::from([("chat_counters", 1.0)]));
+        store.unread(&[UnreadQuery { chat_id, reader, read: Sequence(19) }], now).await.unwrap();
+        assert_eq!(charged(), BTreeMap::from([("chat_counters", 1.0), ("messages", 1.0)]));
+        store.devices(&[reader]).await.unwrap();
+        assert_eq!(charged(), BTreeMap::from([("push_devices", 1.0)]));
+        // The walk of the retention is eventual: two pages of half a unit. That of an audit is strong.
+        for _ in 0..2 {
+            store.chat_ids(None, 10).await.unwrap();
+        }
+        assert_eq!(charged(), BTreeMap::from([("chats", 1.0)]));
+        store.chats(None, 10).await.unwrap();
+        assert_eq!(charged(), BTreeMap::from([("chats", 1.0)]));
     }
 
     #[tokio::test]

@@ -21,23 +21,23 @@ const SILENT_UNTIL: &str = "silent_until";
 
 #[async_trait]
 impl NoticeStore for DynamoStore {
-    async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
+    async fn add_notices(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
         let mut by_key: BTreeMap<ItemKey, Vec<Notice>> = BTreeMap::new();
         for notice in notices {
             by_key.entry(notice_key(&notice)).or_default().push(notice);
         }
-        let owed = by_key.into_iter().map(|(key, notices)| async move {
+        let pending = by_key.into_iter().map(|(key, notices)| async move {
             // Sequential for one device and chat, so that the first notice stays.
             for notice in &notices {
                 // A pending notice has no quiet period, so the condition fails and it stays. A quiet period that ends
                 // before the notice is due does not block it.
                 let silence_over = || Condition::AbsentOrAtMost(SILENT_UNTIL, number(notice.due_at.as_millis()));
-                let writes = || vec![Write::put(key.clone(), owed_item(notice)).when(silence_over())];
+                let writes = || vec![Write::put(key.clone(), pending_item(notice)).when(silence_over())];
                 self.db().transact(writes).await?;
             }
             Ok(())
         });
-        stream::iter(owed).buffer_unordered(CONCURRENCY_MAX).try_collect().await
+        stream::iter(pending).buffer_unordered(CONCURRENCY_MAX).try_collect().await
     }
 
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
@@ -50,7 +50,7 @@ impl NoticeStore for DynamoStore {
             self.db().query(&due, count).await
         });
         let found: Vec<Vec<DynamoItem>> = stream::iter(shards).buffered(CONCURRENCY_MAX).try_collect().await?;
-        let mut due = found.iter().flatten().map(read_owed).collect::<Result<Vec<_>, _>>()?;
+        let mut due = found.iter().flatten().map(read_pending).collect::<Result<Vec<_>, _>>()?;
         due.sort_by_key(|notice| notice.due_at);
         due.truncate(count);
         let taken = due.into_iter().map(|notice| async move {
@@ -72,7 +72,7 @@ impl NoticeStore for DynamoStore {
         let writes = || {
             let key = notice_key(notice);
             let write = match settled {
-                Settled::Told { silent_until } => Write::put(key, told_item(silent_until)),
+                Settled::Notified { silent_until } => Write::put(key, notified_item(silent_until)),
                 Settled::Again { at } => {
                     let due = AttributeChange::Set(DUE_AT, Some(number(at.as_millis())));
                     Write::update(key, vec![due, AttributeChange::Increment("attempts")])
@@ -90,7 +90,7 @@ fn notice_key(notice: &Notice) -> ItemKey {
     ItemKey::of(Table::Notices, notice.user_id, format_args!("{}#{}", notice.chat_id, notice.device_id))
 }
 
-fn owed_item(notice: &Notice) -> DynamoItem {
+fn pending_item(notice: &Notice) -> DynamoItem {
     item([
         ("chat_id", Some(text(notice.chat_id))),
         ("device_id", Some(text(notice.device_id))),
@@ -102,11 +102,11 @@ fn owed_item(notice: &Notice) -> DynamoItem {
 }
 
 /// Not in the index; it expires with the quiet period.
-fn told_item(silent_until: Timestamp) -> DynamoItem {
+fn notified_item(silent_until: Timestamp) -> DynamoItem {
     item([(SILENT_UNTIL, Some(number(silent_until.as_millis()))), (TTL, Some(ttl(silent_until)))])
 }
 
-fn read_owed(item: &DynamoItem) -> Result<Notice, StoreError> {
+fn read_pending(item: &DynamoItem) -> Result<Notice, StoreError> {
     let row = ItemReader { table: Table::Notices, item };
     Ok(Notice {
         user_id: row.parsed("user_id")?,
@@ -123,6 +123,6 @@ pub(crate) fn read_notice(item: &DynamoItem) -> Result<Option<Notice>, StoreErro
     let row = ItemReader { table: Table::Notices, item };
     match row.maybe_number(SILENT_UNTIL)? {
         Some(_) => Ok(None),
-        None => read_owed(item).map(Some),
+        None => read_pending(item).map(Some),
     }
 }

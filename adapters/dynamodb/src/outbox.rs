@@ -1,28 +1,29 @@
 //! Committed events that are not confirmed to be in the log (C2).
 //!
-//! Messages wait as their own rows: the counter row of a chat has the published sequence, and is in the `dirty-index`
-//! while that is below the head. Other events are outbox items until they are deleted.
+//! Messages and updates wait as their own rows: the counter row of a chat has the published sequence, and is in the
+//! `dirty-index` while that is below the head. Other events are outbox items until they are deleted.
 
 mod item;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{ChatId, ConnectionId, Event, Message, Sequence, Timestamp};
+use domain::{ChatId, Event, Sequence, Timestamp};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use metrics::counter;
-use ports::{Committed, Outbox, StoreError, Waiting, error_chain};
+use ports::{Committed, Outbox, PendingChange, StoreError, error_chain};
 use tracing::error;
 
-pub(crate) use self::item::{EVENT_TIME, change_write, events_of, purge_write, read_event};
-use self::item::{OUTBOX_SHARDS, chat_at, event_key, set_aside};
+pub(crate) use self::item::{EVENT_NUMBER, EVENT_TIME, change_write, events_of, purge_write, read_event};
+use self::item::{OUTBOX_SHARDS, chat_at, event_key, read_event_number, set_aside};
 use crate::DynamoStore;
 use crate::db::{Bound, CONCURRENCY_MAX, PartitionQuery, TRANSACTION_ITEMS_MAX};
 use crate::item::{DynamoItem, ItemKey, ItemReader, number, text};
-use crate::messages::{ROWS_MAX, counter_sequence, read_message};
+use crate::messages::{ROWS_MAX, message_key, read_message};
 use crate::schema::Table;
 use crate::shard::shard;
+use crate::updates::{EntryItem, EntryRange, read_update};
 use crate::write::{AttributeChange, Condition, Write};
 
 /// Number of partitions for chats with unpublished messages.
@@ -59,14 +60,14 @@ impl Outbox for DynamoStore {
         let Some(counter) = self.db().get(&ItemKey::one(Table::ChatCounters, chat_id)).await? else {
             return Ok(vec![]);
         };
-        let head = counter_sequence(&counter)?;
+        let range = EntryRange::read(&counter)?;
         let mut published = Sequence(ItemReader { table: Table::ChatCounters, item: &counter }.number(PUBLISHED)?);
-        while published < head {
-            let (events, examined) = self.events_above(chat_id, published, head).await?;
+        while published < range.head {
+            let (events, examined) = self.events_above(chat_id, published, range).await?;
             if !events.is_empty() {
                 return Ok(events);
             }
-            // None of these messages produces an event, so the relay would never confirm them.
+            // None of these entries produces an event, so the relay would never confirm them.
             self.published(chat_id, examined).await?;
             published = examined;
         }
@@ -96,28 +97,28 @@ impl Outbox for DynamoStore {
         Ok(())
     }
 
-    async fn waiting(&self, chat_id: ChatId) -> Result<Vec<Waiting>, StoreError> {
+    async fn pending_changes(&self, chat_id: ChatId) -> Result<Vec<PendingChange>, StoreError> {
         let (items, _) = self.db().page(&events_of(chat_id), WAITING_MAX, None).await?;
         let mut waiting = Vec::with_capacity(items.len());
         for item in &items {
-            let place = ItemReader { table: Table::Outbox, item }.text("place")?.to_owned();
+            let key = ItemReader { table: Table::Outbox, item }.text("place")?.to_owned();
             match read_event(item) {
-                Ok(event) => waiting.push(Waiting { place, event: Arc::new(event) }),
+                Ok(event) => waiting.push(PendingChange { key, event: Arc::new(event) }),
                 Err(failure) => {
                     unreadable(Table::Outbox, &failure);
                     // If another process has already set it aside, the transaction is cancelled.
-                    self.db().transact(|| set_aside(chat_id, &place, item)).await?;
+                    self.db().transact(|| set_aside(chat_id, &key, item)).await?;
                 }
             }
         }
         Ok(waiting)
     }
 
-    async fn forget(&self, chat_id: ChatId, places: &[String]) -> Result<(), StoreError> {
+    async fn confirm_changes(&self, chat_id: ChatId, keys: &[String]) -> Result<(), StoreError> {
         // A transaction must not name an item twice.
-        let places: Vec<_> = places.iter().collect::<BTreeSet<_>>().into_iter().collect();
-        for places in places.chunks(TRANSACTION_ITEMS_MAX) {
-            let writes = || places.iter().map(|place| Write::delete(event_key(chat_id, place))).collect();
+        let keys: Vec<_> = keys.iter().collect::<BTreeSet<_>>().into_iter().collect();
+        for keys in keys.chunks(TRANSACTION_ITEMS_MAX) {
+            let writes = || keys.iter().map(|key| Write::delete(event_key(chat_id, key))).collect();
             self.db().transact(writes).await?;
         }
         Ok(())
@@ -126,7 +127,7 @@ impl Outbox for DynamoStore {
 
 impl DynamoStore {
     /// Notifies the relay of this process of new events of a chat.
-    pub(crate) fn tell_of_change(&self, chat_id: ChatId) {
+    pub(crate) fn notify_relay(&self, chat_id: ChatId) {
         self.queue().push(Committed { chat_id, messages: vec![] });
     }
 
@@ -148,29 +149,30 @@ impl DynamoStore {
         Ok(items.iter().filter_map(read).collect())
     }
 
-    /// The events of the next messages above a sequence, and the last sequence that is covered. Expired messages are
-    /// left out (G11), and unreadable ones are skipped, so they do not block the others.
+    /// The events of the next entries above a sequence, and the last sequence that is covered. Expired entries are left
+    /// out (G11), and unreadable ones are skipped, so they do not block the others.
     async fn events_above(
         &self,
         chat_id: ChatId,
         above: Sequence,
-        head: Sequence,
+        range: EntryRange,
     ) -> Result<(Vec<Arc<Event>>, Sequence), StoreError> {
-        let rows = PartitionQuery {
-            bound: Some(Bound::Between(number(above.0 + 1), number(head.0))),
-            ..PartitionQuery::partition(Table::Messages, chat_id)
-        };
-        let (items, more) = self.db().page(&rows, ROWS_MAX, None).await?;
-        let last =
-            items.last().map(|item| ItemReader { table: Table::Messages, item }.number("sequence")).transpose()?;
-        let examined = more.and(last).map_or(head, Sequence);
+        let (entries, examined) = self.entry_items(chat_id, above, range, ROWS_MAX).await?;
+        let updates = entries.iter().filter(|entry| entry.table == Table::Updates);
+        let keys = updates.filter_map(|entry| Some(message_key(chat_id, read_update(&entry.item).ok()?.target)));
+        let keys: Vec<ItemKey> = keys.collect();
+        let targets = if keys.is_empty() { vec![] } else { self.db().get_many(&keys).await? };
+        let targets: HashMap<ItemKey, Option<DynamoItem>> = keys.into_iter().zip(targets).collect();
         let now = self.clock().now();
-        let mut events = Vec::with_capacity(items.len());
-        for item in &items {
-            match message_event(item) {
-                Ok((message, _)) if message.is_expired(now) => {}
-                Ok((message, origin)) => events.push(Arc::new(Event::message_persisted(message, origin))),
-                Err(failure) => unreadable(Table::Messages, &failure),
+        let mut events = Vec::with_capacity(entries.len());
+        for EntryItem { table, item, .. } in &entries {
+            let event = match table {
+                Table::Updates => update_event(item, &targets),
+                _ => message_event(item),
+            };
+            match event {
+                Ok(event) => events.extend(Arc::new(event).read_at(now)),
+                Err(failure) => unreadable(*table, &failure),
             }
         }
         Ok((events, examined))
@@ -193,9 +195,18 @@ fn waiting_since(table: Table, item: &DynamoItem) -> Result<(Timestamp, ChatId),
     }
 }
 
-fn message_event(item: &DynamoItem) -> Result<(Message, Option<ConnectionId>), StoreError> {
-    let origin = ItemReader { table: Table::Messages, item }.maybe_parsed("origin_connection_id")?;
-    Ok((read_message(item)?, origin))
+fn message_event(item: &DynamoItem) -> Result<Event, StoreError> {
+    let row = ItemReader { table: Table::Messages, item };
+    let event = Event::message_persisted(read_message(item)?, row.maybe_parsed("origin_connection_id")?);
+    Ok(event.numbered(read_event_number(row)?))
+}
+
+/// The event of an update, with the current state of its message.
+fn update_event(item: &DynamoItem, messages: &HashMap<ItemKey, Option<DynamoItem>>) -> Result<Event, StoreError> {
+    let update = read_update(item)?;
+    let message = messages.get(&message_key(update.chat_id, update.target)).and_then(Option::as_ref);
+    let event = Event::message_updated(update, message.map(read_message).transpose()?);
+    Ok(event.numbered(read_event_number(ItemReader { table: Table::Updates, item })?))
 }
 
 /// Reports an unreadable item that is skipped. An operator has to inspect it.
@@ -211,7 +222,6 @@ mod tests {
 
     use super::*;
     use crate::item::item;
-    use crate::messages::message_key;
     use crate::testing::{DynamoServer, chat, message};
 
     fn sequences(events: &[Arc<Event>]) -> Vec<u64> {
@@ -223,23 +233,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_that_cannot_be_read_is_set_aside_and_holds_up_nobody() {
+    async fn an_unreadable_presence_change_is_set_aside_and_blocks_no_other() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner) = chat(&store).await;
         let rename = ChatCommand::Update(ChatUpdate::name("new".to_owned().try_into().unwrap()));
         store.apply(chat_id, owner, rename, SystemClock.now()).await.unwrap().unwrap();
-        let places: Vec<_> = store.waiting(chat_id).await.unwrap().into_iter().map(|waiting| waiting.place).collect();
+        let keys: Vec<_> =
+            store.pending_changes(chat_id).await.unwrap().into_iter().map(|waiting| waiting.key).collect();
         let strange = item([("event_type", Some(text("strange"))), (EVENT_TIME, Some(text(Timestamp::default())))]);
-        server.put(event_key(chat_id, &places[0]), strange.clone()).await;
+        server.put(event_key(chat_id, &keys[0]), strange.clone()).await;
 
         for _ in 0..2 {
-            let waiting = store.waiting(chat_id).await.unwrap();
-            assert_eq!(waiting.iter().map(|waiting| &waiting.place).collect::<Vec<_>>(), [&places[1]]);
+            let waiting = store.pending_changes(chat_id).await.unwrap();
+            assert_eq!(waiting.iter().map(|waiting| &waiting.key).collect::<Vec<_>>(), [&keys[1]]);
         }
-        store.forget(chat_id, &places).await.unwrap();
+        store.confirm_changes(chat_id, &keys).await.unwrap();
         assert_eq!(store.overdue(Timestamp::MAX).await.unwrap(), []);
-        let aside = store.db().get(&ItemKey::of(Table::Outbox, "unreadable", &places[0])).await.unwrap().unwrap();
+        let aside = store.db().get(&ItemKey::of(Table::Outbox, "unreadable", &keys[0])).await.unwrap().unwrap();
         assert_eq!(aside["event_type"], strange["event_type"]);
     }
 
@@ -266,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_above_the_head_is_not_believed() {
+    async fn a_sequence_above_the_head_is_refused() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner) = chat(&store).await;

@@ -78,7 +78,7 @@ impl PasskeyStore for DynamoStore {
         .await
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         for passkey in self.passkeys(user_id).await? {
             self.db().transact(|| forget(&passkey).into()).await?;
         }

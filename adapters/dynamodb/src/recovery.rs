@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::DynamoStore;
 use crate::db::PartitionQuery;
 use crate::item::{ItemKey, ItemReader, number, seconds, text};
-use crate::messages::{ROWS_MAX, counter_sequence, head_changes, read_message};
+use crate::messages::{CHANGES, ROWS_MAX, UPDATES_THROUGH, counter_sequence, head_changes, read_message};
 use crate::outbox::{PUBLISHED, dirty_mark};
 use crate::schema::Table;
 use crate::write::{AttributeChange, Condition, Write};
@@ -87,7 +87,7 @@ impl DynamoStore {
             _ => self.surely_published(chat_id, now).await?,
         };
         let last = self.last_message(chat_id).await?;
-        let restored = RestoredCounter { chat: &chat, sequence, published, last, now };
+        let restored = RestoredCounter { chat: &chat, version, sequence, published, last, now };
         let writes = || {
             let as_found = found.as_ref().and_then(|counter| counter.get("sequence_counter").cloned());
             vec![
@@ -105,7 +105,7 @@ impl DynamoStore {
         Ok(Some(Recovery::Restored { before, sequence, published }))
     }
 
-    /// The highest known sequence of a chat: of a message, of a committed send, or of a member's watermark.
+    /// The highest known sequence of a chat: of an entry, of a committed send, or of a member's watermark.
     async fn highest_sequence(&self, chat_id: ChatId) -> Result<Sequence, StoreError> {
         let mut highest = self.last_sequence(chat_id).await?;
         let keys =
@@ -122,8 +122,8 @@ impl DynamoStore {
             }
         }
         let members = self.members(chat_id).await?;
-        let places: Vec<(UserId, ChatId)> = members.iter().map(|member| (member.user_id, chat_id)).collect();
-        let seen = self.watermarks(&places).await?.into_iter().map(|watermarks| watermarks.delivered);
+        let states: Vec<(UserId, ChatId)> = members.iter().map(|member| (member.user_id, chat_id)).collect();
+        let seen = self.watermarks(&states).await?.into_iter().map(|watermarks| watermarks.delivered);
         Ok(seen.fold(highest, Sequence::max))
     }
 
@@ -160,6 +160,7 @@ impl DynamoStore {
 /// The content of a restored counter row.
 struct RestoredCounter<'a> {
     chat: &'a Chat,
+    version: u64,
     sequence: Sequence,
     published: Sequence,
     last: Option<Message>,
@@ -169,16 +170,20 @@ struct RestoredCounter<'a> {
 impl RestoredCounter<'_> {
     fn changes(&self, audit: &RecoveryAudit) -> Vec<AttributeChange> {
         let message_ttl = self.chat.message_ttl;
-        let mut last_message = self.last.as_ref().and_then(|message| Head::at(message, message_ttl).last_message);
+        let mut last_message = self.last.as_ref().and_then(|message| Head::at(message, message_ttl, 0).last_message);
         // A purge removes a preview only if it belongs to the message at the head.
         if self.last.as_ref().is_some_and(|last| last.sequence < self.sequence && last.expires_at.is_some()) {
             last_message = last_message.map(|last| LastMessage { preview: None, ..last });
         }
-        let mut changes = head_changes(&Head { sequence: self.sequence, last_message, message_ttl });
+        let mut changes = head_changes(&Head { sequence: self.sequence, last_message, message_ttl, changes: 0 });
         changes.extend([
             AttributeChange::Set("message_ttl", message_ttl.map(seconds)),
             AttributeChange::Set(PUBLISHED, Some(number(self.published.0))),
+            // An upper bound; the next updates make it exact.
+            AttributeChange::Set(UPDATES_THROUGH, Some(number(self.sequence.0))),
             AttributeChange::SetIfAbsent("created_at", text(self.chat.created_at)),
+            // An upper bound: the first version has one event, and every other at most two. So numbers do not repeat.
+            AttributeChange::SetIfAbsent(CHANGES, number((2 * self.version).saturating_sub(1))),
             AttributeChange::Set("recovered_at", Some(text(self.now))),
             AttributeChange::Set("recovered_from_sequence", Some(number(self.sequence.0))),
             AttributeChange::Set("recovered_by", Some(text(&audit.actor))),
@@ -263,6 +268,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn event_numbers_are_not_given_out_again() {
+        let server = DynamoServer::with_tables().await;
+        let store = server.store();
+        let (chat_id, owner) = chat(&store).await;
+        let change = async || {
+            let both = ChatUpdate { name: Some("new".to_owned().try_into().unwrap()), message_ttl: Some(None) };
+            store.apply(chat_id, owner, ChatCommand::Update(both), SystemClock.now()).await.unwrap().unwrap();
+            let ttl = ChatUpdate::message_ttl(Ttl::from_secs(60));
+            store.apply(chat_id, owner, ChatCommand::Update(ttl), SystemClock.now()).await.unwrap().unwrap();
+        };
+        let highest = async || {
+            let pending = store.pending_changes(chat_id).await.unwrap();
+            let numbers: Vec<_> = pending.iter().map(|pending| pending.event.event_number.unwrap()).collect();
+            assert!(numbers.is_sorted_by(|one, other| one < other), "{numbers:?}");
+            numbers[numbers.len() - 1]
+        };
+        change().await;
+        send(&store, message(chat_id, owner)).await;
+        let before = highest().await;
+        lose_counter(&store, chat_id).await;
+        store.recover_counter(chat_id, &audit()).await.unwrap();
+        change().await;
+        assert!(highest().await > before.next(), "{before} and the message after it have their numbers");
+    }
+
+    #[tokio::test]
     async fn sequences_of_purged_messages_are_not_given_out_again() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
@@ -280,7 +311,7 @@ mod tests {
         );
 
         // After the keys have expired, the watermarks still have it.
-        store.advance(sender_id, chat_id, WatermarkKind::Read, Sequence(3)).await.unwrap();
+        store.advance(sender_id, chat_id, WatermarkKind::Read, Sequence(3), SystemClock.now()).await.unwrap();
         let keys = store.db().query(&PartitionQuery::partition(Table::IdempotencyKeys, chat_id), 9).await.unwrap();
         for key in &keys {
             let key = ItemKey::read(Table::IdempotencyKeys, key).unwrap();
@@ -292,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_counter_that_is_behind_keeps_its_place_in_the_log() {
+    async fn a_stale_counter_keeps_its_published_sequence() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
@@ -306,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_send_into_a_chat_whose_counter_is_behind_is_refused_and_counted() {
+    async fn a_send_into_a_chat_with_a_stale_counter_is_refused_and_counted() {
         let violations = Violations::default();
         let _watched = violations.watch();
         let server = DynamoServer::with_tables().await;
@@ -341,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_log_would_have_forgotten_is_not_published_again() {
+    async fn messages_beyond_the_retention_of_the_log_are_not_republished() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;

@@ -96,7 +96,7 @@ impl ReportStore for DynamoStore {
         .await
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         for item in self.db().query(&filed_by(user_id), usize::MAX).await? {
             let report_id: ReportId = ItemReader { table: Table::Reports, item: &item }.parsed("report_id")?;
             let lists = [key(OPEN, report_id), key(RESOLVED, report_id), key(user_id, report_id)];
@@ -109,8 +109,14 @@ impl ReportStore for DynamoStore {
 impl DynamoStore {
     /// A report on either list.
     async fn find_report(&self, report_id: ReportId) -> Result<Option<Report>, StoreError> {
-        let found = self.db().get_many(&[OPEN, RESOLVED].map(|list| key(list, report_id))).await?;
-        found.into_iter().flatten().next().map(|item| read_report(&item)).transpose()
+        // One after the other: a batch does not read its items at one moment, and could look for a report on the
+        // second list before, and on the first one after, its move from the first to the second.
+        for list in [OPEN, RESOLVED] {
+            if let Some(item) = self.db().get_many(&[key(list, report_id)]).await?.pop().flatten() {
+                return read_report(&item).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// The filing times of a user's open reports within the period before `now`.

@@ -14,7 +14,8 @@ use crate::dead_letters::read_letter;
 use crate::devices::read_registration;
 use crate::expiry::read_expiration;
 use crate::invitations::read_invitation;
-use crate::item::{DynamoItem, ItemKey};
+use crate::item::{DynamoItem, EXPIRES_AT, ItemKey};
+use crate::locations::read_location;
 use crate::messages::{read_head, read_message};
 use crate::notices::read_notice;
 use crate::outbox::read_event;
@@ -24,8 +25,9 @@ use crate::requests::read_request;
 use crate::restrictions::read_restrictions;
 use crate::schema::{TTL, Table};
 use crate::sessions::read_session;
+use crate::updates::{read_reactions, read_update};
 use crate::users::{read_owner, read_user};
-use crate::watermarks::read_watermarks;
+use crate::watermarks::read_delivery_state;
 
 impl Table {
     /// The table with one item for each exported row of a kind.
@@ -45,6 +47,8 @@ impl Table {
             ExportKind::Restriction => Self::Restrictions,
             ExportKind::Invitation => Self::Invitations,
             ExportKind::Passkey => Self::Passkeys,
+            ExportKind::Update => Self::Updates,
+            ExportKind::Reactions => Self::Reactions,
         }
     }
 
@@ -56,10 +60,11 @@ impl Table {
             Self::Chats => read_chat(item).map(drop),
             Self::ChatMemberships => read_member(item).map(drop),
             Self::Messages => read_message(item).map(drop),
+            Self::MessageLocations => read_location(item).map(drop),
             Self::Expirations => read_expiration(item).map(drop),
             Self::ChatCounters => read_head(item, Timestamp::default()).map(drop),
             Self::IdempotencyKeys => read_send(item).map(drop),
-            Self::DeliveryState => read_watermarks(item).map(drop),
+            Self::DeliveryState => read_delivery_state(item).map(drop),
             Self::Sessions => read_session(item).map(drop),
             Self::DirectChats => read_pair(item).map(drop),
             Self::OneTimeCodes => read_code(item).map(drop),
@@ -75,6 +80,8 @@ impl Table {
             Self::Restrictions => read_restrictions(item).map(drop),
             Self::Passkeys => read_passkey(item).map(drop),
             Self::Deletions => read_deletion(item).map(drop),
+            Self::Updates => read_update(item).map(drop),
+            Self::Reactions => read_reactions(item).map(drop),
         }
     }
 
@@ -92,6 +99,7 @@ impl Table {
             Self::PushDevices => item.contains_key("session_id"),
             // The feed keeps changes for an hour.
             Self::Restrictions => item.contains_key("user_id"),
+            Self::Updates => item.contains_key(EXPIRES_AT),
             _ => false,
         };
         match (must_end, has_end) {

@@ -1,24 +1,28 @@
 //! The tables: the single definition that provisioning, policies, drift checks and documentation derive from.
 //!
 //! Where a port guarantees that a read sees earlier writes, it uses a base table. Indexes lag, so they serve only
-//! consumers that query repeatedly: the relay (`dirty-index`, `age-index`) and the notifier (`due-index`). The lookup
-//! of a message by id (`message_id-index`) may miss a message of the last moment. There is no index from a phone number
-//! to its user, nor from a user to their chats, sessions or reports, nor from a group to its invitations.
-//! Instead `user_keys`, `delivery_state`, `push_devices`, `reports` and `invitations` hold an item for each, written in the same transaction. All tables use on-demand
-//! billing.
+//! consumers that query repeatedly: the relay (`dirty-index`, `age-index`) and the notifier (`due-index`).
+//! `message_id-index` finds only messages of earlier versions, which wrote no location. There is no index from a phone
+//! number to its user, nor from a user to their chats, sessions or reports, nor from a group to its invitations.
+//! Instead `user_keys`, `message_locations`, `delivery_state`, `push_devices`, `reports` and `invitations` hold an item
+//! for each, written in the same transaction. All tables use on-demand billing.
 
 pub(crate) mod access;
 mod alarms;
+mod backups;
 mod cloudformation;
 mod iam;
 mod live;
+mod restore;
 mod show;
 
 pub use access::{TableAction, access};
 pub use alarms::alarms;
+pub use backups::backups;
 pub use cloudformation::cloudformation;
 pub use iam::{AwsSite, LogNames, SCAN, auditor_iam, iam, log_iam};
 pub use live::{SchemaError, TableAspect, TableDrift, apply, diff};
+pub use restore::{RestorePlan, RestoredTable, TableOrigin, TableProgress, TablesRestore};
 pub use show::show;
 
 /// A DynamoDB table of the fleet.
@@ -34,6 +38,8 @@ pub enum Table {
     ChatMemberships,
     /// Messages, by chat and sequence.
     Messages,
+    /// The chat and sequence of each message, by its id.
+    MessageLocations,
     /// Messages with an expiry, by expiry time.
     Expirations,
     /// Counter rows of chats, which every commit updates.
@@ -72,6 +78,10 @@ pub enum Table {
     Passkeys,
     /// Accounts with an unfinished deletion.
     Deletions,
+    /// Updates of messages, by chat and sequence.
+    Updates,
+    /// The reactions of each member on a message.
+    Reactions,
 }
 
 /// The definition of a table.
@@ -87,7 +97,7 @@ pub struct Definition {
     pub index: Option<Index>,
     /// Whether items expire by TTL: at the second in the attribute [`TTL`], or some days later.
     pub expires: bool,
-    /// Whether the table has point-in-time recovery. Tables with only short-lived data do not.
+    /// Whether the table has point-in-time recovery. A table whose items live for minutes does not.
     pub backed_up: bool,
 }
 
@@ -151,12 +161,13 @@ pub enum Projection {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
         Self::ChatMemberships,
         Self::Messages,
+        Self::MessageLocations,
         Self::Expirations,
         Self::ChatCounters,
         Self::IdempotencyKeys,
@@ -176,6 +187,8 @@ impl Table {
         Self::Restrictions,
         Self::Passkeys,
         Self::Deletions,
+        Self::Updates,
+        Self::Reactions,
     ];
 
     /// The definition of the table.
@@ -196,6 +209,7 @@ impl Table {
                 let messages = lasting("messages", "chat_id", Some(Number("sequence")));
                 Definition { index: Some(message_id), expires: true, ..messages }
             }
+            Self::MessageLocations => Definition { expires: true, ..lasting("message_locations", "message_id", None) },
             Self::Expirations => lasting("expirations", "shard", Some(Text("place"))),
             Self::ChatCounters => {
                 let dirty = Index {
@@ -206,11 +220,17 @@ impl Table {
                 };
                 Definition { index: Some(dirty), ..lasting("chat_counters", "chat_id", None) }
             }
-            Self::IdempotencyKeys => passing("idempotency_keys", "chat_id", Some(Text("send_key"))),
+            // After a restore a retry is still recognized, and users stay signed in.
+            Self::IdempotencyKeys => {
+                Definition { expires: true, ..lasting("idempotency_keys", "chat_id", Some(Text("send_key"))) }
+            }
             Self::DeliveryState => lasting("delivery_state", "user_id", Some(Text("chat_id"))),
-            Self::Sessions => passing("sessions", "session_id", None),
+            Self::Sessions => Definition { expires: true, ..lasting("sessions", "session_id", None) },
             Self::DirectChats => lasting("direct_chats", "pair", None),
-            Self::OneTimeCodes => passing("one_time_codes", "phone_hash", None),
+            Self::OneTimeCodes => {
+                let codes = lasting("one_time_codes", "phone_hash", None);
+                Definition { expires: true, backed_up: false, ..codes }
+            }
             Self::Outbox => {
                 let age = Index {
                     name: "age-index",
@@ -236,7 +256,7 @@ impl Table {
             Self::DeadLetters => {
                 Definition { expires: true, ..lasting("dead_letters", "shard", Some(Text("dead_letter_id"))) }
             }
-            Self::Requests => passing("requests", "user_id", Some(Text("request_key"))),
+            Self::Requests => Definition { expires: true, ..lasting("requests", "user_id", Some(Text("request_key"))) },
             Self::Contacts => lasting("contacts", "user_id", Some(Text("contact_id"))),
             Self::Blocks => lasting("blocks", "user_id", Some(Text("blocked_id"))),
             Self::Reports => Definition { expires: true, ..lasting("reports", "list", Some(Text("report_id"))) },
@@ -244,6 +264,8 @@ impl Table {
             Self::Restrictions => Definition { expires: true, ..lasting("restrictions", "list", Some(Text("place"))) },
             Self::Passkeys => lasting("passkeys", "list", Some(Text("place"))),
             Self::Deletions => lasting("deletions", "shard", Some(Text("user_id"))),
+            Self::Updates => Definition { expires: true, ..lasting("updates", "chat_id", Some(Number("sequence"))) },
+            Self::Reactions => lasting("reactions", "message_id", Some(Text("user_id"))),
         }
     }
 
@@ -256,11 +278,6 @@ impl Table {
 /// A table with items that stay until they are deleted.
 const fn lasting(name: &'static str, partition_key: &'static str, sort_key: Option<Attribute>) -> Definition {
     Definition { name, partition_key, sort_key, index: None, expires: false, backed_up: true }
-}
-
-/// A table with items that expire and need no backup.
-const fn passing(name: &'static str, partition_key: &'static str, sort_key: Option<Attribute>) -> Definition {
-    Definition { name, partition_key, sort_key, index: None, expires: true, backed_up: false }
 }
 
 #[cfg(test)]
@@ -276,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_by_itself_or_is_lost_without_harm_is_said_for_each_table() {
+    fn expiry_and_backup_are_stated_for_each_table() {
         let named = |pick: fn(&Definition) -> bool| {
             let tables = Table::ALL.into_iter().filter(|table| pick(&table.definition()));
             tables.map(Table::name).collect::<Vec<_>>()
@@ -285,6 +302,7 @@ mod tests {
             named(|definition| definition.expires),
             [
                 "messages",
+                "message_locations",
                 "idempotency_keys",
                 "sessions",
                 "one_time_codes",
@@ -294,12 +312,14 @@ mod tests {
                 "requests",
                 "reports",
                 "invitations",
-                "restrictions"
+                "restrictions",
+                "updates"
             ]
         );
         assert_eq!(
             named(|definition| !definition.backed_up),
-            ["idempotency_keys", "sessions", "one_time_codes", "requests"]
+            ["one_time_codes"],
+            "only what nobody misses after minutes is not recoverable"
         );
     }
 }

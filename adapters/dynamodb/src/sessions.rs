@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use domain::{RefreshAttempt, RefreshOutcome, Session, SessionId, SpentToken, Timestamp, UserId};
+use domain::{RefreshAttempt, RefreshOutcome, Session, SessionId, SpentToken, Timestamp, TokenChain, UserId};
 use ports::{SessionStore, StoreError};
 
 use crate::DynamoStore;
@@ -119,6 +119,7 @@ pub(crate) fn session_key(session_id: SessionId) -> ItemKey {
 
 pub(crate) fn session_item(session: &Session) -> DynamoItem {
     let spent = session.spent.as_ref();
+    let overtaken: Vec<u8> = session.overtaken.iter().flat_map(chain_bytes).collect();
     let [expires_at, ttl] = end(Some(session.expires_at));
     item([
         ("user_id", Some(text(session.user_id))),
@@ -129,6 +130,7 @@ pub(crate) fn session_item(session: &Session) -> DynamoItem {
         ("spent_token", spent.map(|spent| bytes(&spent.digest))),
         ("spent_at", spent.map(|spent| text(spent.spent_at))),
         ("spent_forgiven", spent.map(|spent| text(spent.forgiven))),
+        ("overtaken_tokens", (!overtaken.is_empty()).then(|| bytes(&overtaken))),
         expires_at,
         ttl,
     ])
@@ -145,6 +147,10 @@ pub(crate) fn read_session(item: &DynamoItem) -> Result<Session, StoreError> {
     } else {
         None
     };
+    let overtaken = if row.has("overtaken_tokens") { row.bytes("overtaken_tokens")? } else { &[] };
+    let (overtaken, []) = overtaken.as_chunks::<CHAIN_BYTES>() else {
+        return Err(row.unreadable("attribute `overtaken_tokens` does not contain whole chains"));
+    };
     Ok(Session {
         session_id: row.parsed("session_id")?,
         user_id: row.parsed("user_id")?,
@@ -154,5 +160,33 @@ pub(crate) fn read_session(item: &DynamoItem) -> Result<Session, StoreError> {
         expires_at: row.parsed(EXPIRES_AT)?,
         current: row.array("current_token")?,
         spent,
+        overtaken: overtaken.iter().map(read_chain).collect(),
     })
+}
+
+/// Bytes of a chain of tokens: the current one, and the one before it with its time and state.
+const CHAIN_BYTES: usize = 32 + 32 + 8 + 1;
+/// The states of the token before the current one.
+const ABSENT: u8 = 0;
+const SPENT: u8 = 1;
+const FORGIVEN: u8 = 2;
+
+fn chain_bytes(chain: &TokenChain) -> Vec<u8> {
+    let (digest, spent_at, state) = match &chain.spent {
+        None => ([0; 32], Timestamp::default(), ABSENT),
+        Some(spent) => (spent.digest, spent.spent_at, if spent.forgiven { FORGIVEN } else { SPENT }),
+    };
+    [&chain.current[..], &digest, &spent_at.as_millis().to_be_bytes(), &[state]].concat()
+}
+
+fn read_chain(bytes: &[u8; CHAIN_BYTES]) -> TokenChain {
+    fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+        let mut part = [0; N];
+        part.copy_from_slice(&bytes[at..at + N]);
+        part
+    }
+    let [state] = part(bytes, 72);
+    let spent_at = Timestamp::from_millis(u64::from_be_bytes(part(bytes, 64)));
+    let spent = SpentToken { digest: part(bytes, 32), spent_at, forgiven: state == FORGIVEN };
+    TokenChain { current: part(bytes, 0), spent: (state != ABSENT).then_some(spent) }
 }

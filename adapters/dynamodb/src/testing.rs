@@ -1,15 +1,16 @@
 //! A real server for tests. It runs inside the test, and the client reaches it over HTTP through a proxy that injects
 //! faults.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
-use domain::{Body, ChatId, ContentType, UserId};
+use domain::{Body, ChatId, ContentType, Sequence, UpdateAction, UserId};
 use dynoxide::{Database, server};
-use engines::FaultyDynamo;
-use ports::{ChatWriter, Clock, Ids, NewGroup, NewMessage, RandomIds, SystemClock};
+use engines::{FaultyDynamo, LastingFault};
+use ports::{ChatWriter, Clock, Ids, NewGroup, NewMessage, NewUpdate, RandomIds, SystemClock};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
@@ -30,13 +31,11 @@ pub(crate) struct DynamoServer {
 impl DynamoServer {
     /// An empty server.
     pub(crate) async fn start() -> Self {
-        let database = Database::memory().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let upstream = listener.local_addr().unwrap();
-        // The server ends with the runtime of the test.
-        tokio::spawn(server::serve_on(listener, database.clone()));
-        let proxy = FaultyDynamo::start(upstream).await;
+        let (database, upstream) = serve().await;
+        Self::behind(FaultyDynamo::start(upstream).await, database)
+    }
 
+    fn behind(proxy: FaultyDynamo, database: Database) -> Self {
         let credentials = Credentials::new("test", "test", None, None, "test");
         let sdk = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -55,6 +54,22 @@ impl DynamoServer {
         server
     }
 
+    /// A server with our tables, under a lasting fault.
+    pub(crate) async fn with_fault(fault: LastingFault) -> Self {
+        let server = Self::with_tables().await;
+        server.proxy.keep_failing(fault);
+        server
+    }
+
+    /// A server with our tables. No index has a write until the proxy lets the indexes catch up.
+    pub(crate) async fn with_lagging_indexes() -> Self {
+        let ((database, upstream), (_, replica)) = (serve().await, serve().await);
+        let server = Self::behind(FaultyDynamo::start_lagging(upstream, replica).await, database);
+        schema::apply(&server.client, &server.config).await.unwrap();
+        server.proxy.catch_up().await;
+        server
+    }
+
     /// A store on this server, like another process of the fleet.
     pub(crate) fn store(&self) -> DynamoStore {
         DynamoStore::new(self.client.clone(), &self.config, Arc::new(SystemClock), Arc::new(RandomIds))
@@ -70,6 +85,15 @@ impl DynamoServer {
         item.extend(key.attributes());
         self.client.put_item().table_name(self.name(key.table)).set_item(Some(item)).send().await.unwrap();
     }
+}
+
+/// A database, and the address of its server, which ends with the runtime of the test.
+async fn serve() -> (Database, SocketAddr) {
+    let database = Database::memory().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server::serve_on(listener, database.clone()));
+    (database, address)
 }
 
 /// A new group with one member.
@@ -93,5 +117,20 @@ pub(crate) fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
         ttl_max: None,
         created_at: SystemClock.now(),
         origin_connection_id: None,
+    }
+}
+
+/// A new update of the message at a sequence.
+pub(crate) fn update(chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) -> NewUpdate {
+    NewUpdate {
+        chat_id,
+        user_id,
+        client_message_id: Uuid::new_v4().into(),
+        update_id: RandomIds.ulid().into(),
+        target: Sequence(target),
+        action,
+        window: None,
+        ttl_max: None,
+        created_at: SystemClock.now(),
     }
 }

@@ -1,11 +1,11 @@
 //! Export of all data that another store needs, and import of such data. It scans whole tables, as an audit does, and
 //! writes in batches: no requests are served meanwhile, and every row may be written again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Backoff, ChatId, Timestamp, UserId};
+use domain::{Backoff, ChatId, Sequence, Timestamp, UserId};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{
     BlockStore, ExportKind, ExportPage, ExportSource, ImportAdmission, ImportId, ImportTarget, Moved, PageBookmark,
@@ -18,21 +18,23 @@ use crate::blocks::read_block;
 use crate::chats::{OPENING, chat_item, member_item, pair_item, pair_key, read_chat, read_member, read_pair};
 use crate::commit::{key_item, key_of_send, read_send};
 use crate::contacts::{contact_key, read_contact};
-use crate::db::CONCURRENCY_MAX;
+use crate::db::{CONCURRENCY_MAX, ScanFreshness};
 use crate::devices::{device_key, read_registration, register, signed_in};
-use crate::expiry::expiration_key;
+use crate::expiry::{expiration_item, expiration_key};
 use crate::invitations::{invitation_items, read_invitation};
 use crate::item::{DynamoItem, ItemKey, ItemReader, item, number};
-use crate::messages::{counter_item, message_item, message_key, read_head, read_message};
+use crate::locations::{location_item, location_key};
+use crate::messages::{UPDATES_THROUGH, counter_item, message_item, message_key, read_head, read_message};
 use crate::passkeys::{passkey_items, read_passkey};
 use crate::restrictions::{read_restrictions, state_item, state_key};
 use crate::schema::Table;
 use crate::sessions::{read_session, session_item, session_key};
+use crate::updates::{reactions_item, reactions_key, read_reactions, read_update, update_item, update_key};
 use crate::users::{owner_item, read_owner, read_user, read_user_key, user_item, user_key, user_row};
-use crate::watermarks::{read_watermarks, watermarks_item};
-use crate::write::Write;
+use crate::watermarks::{delivery_state_item, read_delivery_state};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// Key of the marker of an unfinished import. It is in the table of chats, which every serving role may read.
+/// Key of the marker of an unfinished import or restore. It is in the table of chats, which every serving role may read.
 const MARK: &str = "import";
 /// The id of the import.
 const IMPORT_ID: &str = "import_id";
@@ -42,7 +44,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
 
 /// The tables that must be empty before an import, besides those of exported rows.
-const ALSO_EMPTY: [Table; 4] = [Table::ChatCounters, Table::DeliveryState, Table::Expirations, Table::Outbox];
+const ALSO_EMPTY: [Table; 5] =
+    [Table::ChatCounters, Table::DeliveryState, Table::MessageLocations, Table::Expirations, Table::Outbox];
 
 #[async_trait]
 impl ExportSource for DynamoStore {
@@ -53,7 +56,7 @@ impl ExportSource for DynamoStore {
         count: usize,
         at: Timestamp,
     ) -> Result<ExportPage, StoreError> {
-        let (items, next) = self.scan(Table::exported(kind), after, count).await?;
+        let (items, next) = self.scan(Table::exported(kind), after, count, ScanFreshness::Strong).await?;
         let rows: Result<Vec<Moved>, StoreError> = match kind {
             ExportKind::User => items.iter().map(|item| read_user(item).map(Moved::User)).collect(),
             ExportKind::UserKey => self.user_keys(&items).await,
@@ -75,6 +78,8 @@ impl ExportSource for DynamoStore {
             ExportKind::Member => self.placed(items).await,
             ExportKind::Message => items.iter().map(|item| read_message(item).map(Moved::Message)).collect(),
             ExportKind::Send => items.iter().map(|item| read_send(item).map(Moved::Send)).collect(),
+            ExportKind::Update => items.iter().map(|item| read_update(item).map(Moved::Update)).collect(),
+            ExportKind::Reactions => self.reacted(&items, at).await,
             ExportKind::Block => {
                 let blocks = items.iter().filter_map(|item| read_block(item).transpose());
                 let block = |(user_id, blocked_id)| Moved::Block { user_id, blocked_id };
@@ -107,11 +112,14 @@ impl ImportTarget for DynamoStore {
             return Ok(if begun == id.0 { ImportAdmission::Again } else { ImportAdmission::Other });
         }
         for table in ExportKind::ALL.map(Table::exported).into_iter().chain(ALSO_EMPTY) {
-            if !self.db().scan(table, None, 1).await?.0.is_empty() {
+            if !self.db().scan(table, None, 1, ScanFreshness::Strong).await?.0.is_empty() {
                 return Ok(ImportAdmission::NotEmpty { table: table.name() });
             }
         }
-        let writes = || vec![Write::create(mark.clone(), item([(IMPORT_ID, Some(number(id.0)))]))];
+        let writes = || {
+            let (mark, item) = import_mark(id.0);
+            vec![Write::create(mark, item)]
+        };
         let transacted = self.db().transact(writes).await?;
         // Another import has begun meanwhile.
         Ok(if transacted.is_committed() { ImportAdmission::Begun } else { ImportAdmission::Other })
@@ -123,7 +131,16 @@ impl ImportTarget for DynamoStore {
         patiently(|| self.db().put_many(&items)).await?;
         let of_devices: Vec<_> = rows.iter().filter_map(of_device).collect();
         let writes = |write| patiently(move || async move { self.db().update(write).await.map(drop) });
-        let writes: Vec<_> = of_devices.iter().map(writes).collect();
+        let mut last_updates: BTreeMap<ChatId, Sequence> = BTreeMap::new();
+        for row in &rows {
+            if let Moved::Update(update) = row {
+                let last = last_updates.entry(update.chat_id).or_default();
+                *last = update.sequence.max(*last);
+            }
+        }
+        let of_counters = last_updates.iter().map(|(chat_id, last)| has_updates(*chat_id, *last));
+        let of_rows: Vec<RowWrite<'_>> = of_devices.into_iter().chain(of_counters).collect();
+        let writes: Vec<_> = of_rows.iter().map(writes).collect();
         stream::iter(writes).buffer_unordered(CONCURRENCY_MAX).try_collect::<()>().await?;
         // Sequential: the blocks of one user share a counter item.
         for row in &rows {
@@ -143,6 +160,11 @@ impl ImportTarget for DynamoStore {
     }
 }
 
+/// The mark of an import or restore that is not finished.
+pub(crate) fn import_mark(id: u64) -> (ItemKey, DynamoItem) {
+    (ItemKey::one(Table::Chats, MARK), item([(IMPORT_ID, Some(number(id)))]))
+}
+
 /// Whether the item is the import marker, and not a chat.
 pub(crate) fn is_mark(table: Table, item: &DynamoItem) -> bool {
     table == Table::Chats && item.contains_key(IMPORT_ID)
@@ -159,6 +181,21 @@ impl DynamoStore {
             rows.push(Moved::UserKey { key: read_user_key(item, user_id, user)?, user_id });
         }
         Ok(rows)
+    }
+
+    /// Reactions to messages that have not expired.
+    async fn reacted(&self, items: &[DynamoItem], at: Timestamp) -> Result<Vec<Moved>, StoreError> {
+        let rows = items.iter().map(read_reactions).collect::<Result<Vec<_>, _>>()?;
+        let keys: Vec<ItemKey> =
+            rows.iter().map(|(message, _)| message_key(message.chat_id, message.sequence)).collect();
+        let mut reacted = vec![];
+        for ((message, member), item) in rows.into_iter().zip(self.db().get_many(&keys).await?) {
+            let found = item.as_ref().map(read_message).transpose()?;
+            if found.is_some_and(|found| found.message_id == message.message_id && !found.is_expired(at)) {
+                reacted.push(Moved::Reactions { message, member });
+            }
+        }
+        Ok(reacted)
     }
 
     /// Chats with their heads.
@@ -199,8 +236,8 @@ impl DynamoStore {
         let mut rows = vec![];
         for ((chat_id, member), state) in members.into_iter().zip(states) {
             // Lost watermarks count as 0 in every read.
-            let watermarks = state.as_ref().map(read_watermarks).transpose()?.unwrap_or_default();
-            rows.push(Moved::Member { chat_id, member, watermarks });
+            let delivery_state = state.as_ref().map(read_delivery_state).transpose()?.unwrap_or_default();
+            rows.push(Moved::Member { chat_id, member, delivery_state });
         }
         Ok(rows)
     }
@@ -218,17 +255,30 @@ fn items_of(row: &Moved) -> Vec<(ItemKey, DynamoItem)> {
         Moved::PushDevice(_) | Moved::Block { .. } => vec![],
         Moved::Chat { chat, head } => {
             let [chat_key, counter_key] = [Table::Chats, Table::ChatCounters].map(|it| ItemKey::one(it, chat.chat_id));
-            vec![(chat_key, chat_item(chat, 1)), (counter_key, counter_item(chat, head))]
+            // At most two changes have one version; the restoration of a lost counter row relies on it.
+            vec![(chat_key, chat_item(chat, head.changes + 1)), (counter_key, counter_item(chat, head))]
         }
         Moved::Pair { pair, chat_id } => vec![(pair_key(*pair), pair_item(*chat_id))],
-        Moved::Member { chat_id, member, watermarks } => vec![
+        Moved::Member { chat_id, member, delivery_state } => vec![
             (ItemKey::of(Table::ChatMemberships, chat_id, member.user_id), member_item(member, None)),
-            (ItemKey::of(Table::DeliveryState, member.user_id, chat_id), watermarks_item(*watermarks)),
+            (
+                ItemKey::of(Table::DeliveryState, member.user_id, chat_id),
+                delivery_state_item(
+                    *delivery_state,
+                    delivery_state.delivered_at.max(delivery_state.read_at).unwrap_or(member.joined_at),
+                ),
+            ),
         ],
         Moved::Message(message) => {
-            let row = (message_key(message.chat_id, message.sequence), message_item(message, None));
-            let expiration = expiration_key(message).map(|key| (key, DynamoItem::new()));
-            std::iter::once(row).chain(expiration).collect()
+            let row = (message_key(message.chat_id, message.sequence), message_item(message, None, None));
+            let location = (location_key(message.message_id), location_item(message));
+            let expiration = expiration_key(message).map(|key| (key, expiration_item(message)));
+            [row, location].into_iter().chain(expiration).collect()
+        }
+        Moved::Update(update) => vec![(update_key(update.chat_id, update.sequence), update_item(update, None))],
+        Moved::Reactions { message, member } => {
+            let key = reactions_key(message.message_id, member.user_id);
+            vec![(key, reactions_item(message, &member.reactions))]
         }
         Moved::Invitation(invitation) => invitation_items(invitation),
         Moved::Passkey(passkey) => passkey_items(passkey).into(),
@@ -240,8 +290,21 @@ fn items_of(row: &Moved) -> Vec<(ItemKey, DynamoItem)> {
     }
 }
 
+/// The update of an item that several rows share.
+type RowWrite<'a> = Box<dyn Fn() -> Write + Send + Sync + 'a>;
+
+/// The counter row of a chat with updates up to a sequence.
+fn has_updates(chat_id: ChatId, last: Sequence) -> RowWrite<'static> {
+    Box::new(move || {
+        let changes = vec![AttributeChange::Set(UPDATES_THROUGH, Some(number(last.0)))];
+        Write::update(ItemKey::one(Table::ChatCounters, chat_id), changes)
+            .if_there()
+            .when(Condition::UnsetOrBelow(UPDATES_THROUGH, number(last.0)))
+    })
+}
+
 /// The update of a device item, which a login and a registration share: neither may overwrite the other.
-fn of_device(row: &Moved) -> Option<Box<dyn Fn() -> Write + Send + Sync + '_>> {
+fn of_device(row: &Moved) -> Option<RowWrite<'_>> {
     match row {
         Moved::Session(session) => Some(Box::new(|| {
             let key = device_key(session.user_id, session.device_id);

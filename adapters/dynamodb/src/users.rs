@@ -6,7 +6,7 @@ use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use crate::DynamoStore;
 use crate::db;
-use crate::item::{DynamoItem, ItemKey, ItemReader, hex, item, text};
+use crate::item::{DynamoItem, ItemKey, ItemReader, UPDATED_AT, hex, item, text};
 use crate::schema::Table;
 use crate::write::{AttributeChange, Condition, Write};
 
@@ -163,11 +163,13 @@ pub(crate) fn read_user_key(item: &DynamoItem, user_id: UserId, user: Option<Use
 pub(crate) fn user_item(user: &User) -> DynamoItem {
     item([
         ("phone_number", user.phone_number.as_ref().map(|phone_number| text(phone_number.as_str()))),
+        // A number is stored only after its owner has proven it with a code.
+        ("phone_verified", user.phone_number.as_ref().map(|_| AttributeValue::Bool(true))),
         ("display_name", Some(text(user.display_name.as_str()))),
         ("presence_visibility", Some(text(visibility_text(user.presence_visibility)))),
         (GROUP_INVITES, group_invites_value(user.group_invites)),
         ("created_at", Some(text(user.created_at))),
-        ("updated_at", Some(text(user.updated_at))),
+        (UPDATED_AT, Some(text(user.updated_at))),
         (LAST_SEEN_AT, user.last_seen_at.map(text)),
         (DELETED_AT, user.deleted_at.map(text)),
     ])
@@ -204,5 +206,36 @@ fn visibility_text(visibility: PresenceVisibility) -> &'static str {
         PresenceVisibility::Everyone => "everyone",
         PresenceVisibility::ContactsOnly => "contacts_only",
         PresenceVisibility::Nobody => "nobody",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::{Clock, Ids, RandomIds, SystemClock};
+
+    use super::*;
+    use crate::testing::DynamoServer;
+
+    #[tokio::test]
+    async fn a_stored_phone_number_is_a_verified_one() {
+        let server = DynamoServer::with_tables().await;
+        let store = server.store();
+        let phone = UserKey::Phone("+14155550123".parse().unwrap());
+        let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".to_owned() };
+        for (key, verified) in [(phone, Some(AttributeValue::Bool(true))), (external, None)] {
+            let new = NewUser {
+                user_id: RandomIds.ulid().into(),
+                display_name: "Bob".to_owned().try_into().unwrap(),
+                group_invites: GroupInvites::default(),
+                created_at: SystemClock.now(),
+                proven_at: SystemClock.now(),
+            };
+            let (user, _) = store.find_or_create(key, new).await.unwrap();
+            let item = store.db().get(&user_row(user.user_id)).await.unwrap().unwrap();
+            assert_eq!(item.get("phone_verified"), verified.as_ref());
+            // A deleted account has no number, so none is verified.
+            let tombstone = user_item(&user.tombstone(SystemClock.now()));
+            assert_eq!((tombstone.get("phone_number"), tombstone.get("phone_verified")), (None, None));
+        }
     }
 }

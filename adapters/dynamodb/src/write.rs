@@ -249,7 +249,7 @@ mod tests {
     use crate::item::text;
 
     #[test]
-    fn an_update_says_what_it_sets_takes_away_and_demands() {
+    fn an_update_names_set_and_removed_attributes_and_its_condition() {
         let key = ItemKey::one(Table::ChatCounters, "chat_1");
         let changes = vec![
             AttributeChange::Set("sequence_counter", Some(number(8))),

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeBounds;
 
 use async_trait::async_trait;
-use domain::{Chat, ChatId, ChatType, DirectPair, EventBody, Member, Message, Sequence, Watermarks};
+use domain::{Chat, ChatId, ChatType, DeliveryState, DirectPair, EventBody, Member, Message, Sequence};
 use fjall::Slice;
 use ports::{
     AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditSource, AuditedChatRows, AuditedChatState, AuditedRecord, AuditedRow,
@@ -15,11 +15,11 @@ use ports::{
 };
 
 use crate::EmbeddedStore;
-use crate::bookmark::{behind, behind_key, hex, strange, unhex};
+use crate::bookmark::{hex, range_after, start_after, strange, unhex};
 use crate::error::unreadable;
 use crate::keys;
 use crate::log::end_of_log;
-use crate::records::{HeadSummary, LogRecord, MessageLocation, SendKey, Stored, decode_message};
+use crate::records::{HeadSummary, LogRecord, MessageLocation, SendKey, Stored, decode_message, decode_update};
 use crate::tables::{Table, View};
 
 /// Upper limit for plausible rows. The longest rows are answers to REST requests, bounded by the size of a list in a
@@ -51,9 +51,9 @@ impl AuditSource for EmbeddedStore {
     }
 
     async fn chats(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ChatId>, StoreError> {
-        let after = behind(after)?;
+        let after = start_after(after)?;
         self.read(move |tables| {
-            scan(&tables.view(), Table::Chats, behind_key(after), count, |_, key, _| {
+            scan(&tables.view(), Table::Chats, range_after(after), count, |_, key, _| {
                 Ok((End::Lasting, keys::parse_chat(key.as_ref().try_into()?)))
             })
         })
@@ -67,17 +67,17 @@ impl AuditSource for EmbeddedStore {
     async fn messages(&self, chat_id: ChatId, from: Sequence, count: usize) -> Result<Vec<MessageRows>, StoreError> {
         self.read(move |tables| {
             let view = tables.view();
-            let place = |sequence| keys::message(MessageLocation { chat_id, sequence });
-            let rows = view.range(Table::Messages, place(from)..=place(Sequence(u64::MAX)));
+            let location = |sequence| keys::message(MessageLocation { chat_id, sequence });
+            let rows = view.range(Table::Messages, location(from)..=location(Sequence(u64::MAX)));
             rows.take(count).map(|row| message_rows(&view, row?)).collect()
         })
         .await
     }
 
     async fn listings(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError> {
-        let after = behind(after)?;
+        let after = start_after(after)?;
         self.read(move |tables| {
-            scan(&tables.view(), Table::Memberships, behind_key(after), count, |view, key, row| {
+            scan(&tables.view(), Table::Memberships, range_after(after), count, |view, key, row| {
                 Member::decode(row)?;
                 let (user_id, chat_id) = keys::parse_listing(key)?;
                 let is_member = view.get_bytes(Table::Members, &keys::member(chat_id, user_id))?.is_some();
@@ -88,9 +88,9 @@ impl AuditSource for EmbeddedStore {
     }
 
     async fn pairs(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<PairRows>, StoreError> {
-        let after = behind(after)?;
+        let after = start_after(after)?;
         self.read(move |tables| {
-            scan(&tables.view(), Table::DirectChats, behind_key(after), count, |view, key, row| {
+            scan(&tables.view(), Table::DirectChats, range_after(after), count, |view, key, row| {
                 let (pair, chat_id) = (keys::parse_direct(key)?, ChatId::decode(row)?);
                 let chat: Option<Chat> = view.get(Table::Chats, &keys::chat(chat_id))?;
                 let members = view.prefix(Table::Members, &keys::chat(chat_id)).take(3);
@@ -107,14 +107,14 @@ impl AuditSource for EmbeddedStore {
         after: Option<&PageBookmark>,
         count: usize,
     ) -> Result<AuditPage<SendKeyRows>, StoreError> {
-        let after = behind(after)?;
+        let after = start_after(after)?;
         self.read(move |tables| {
-            scan(&tables.view(), Table::SendKeys, behind_key(after), count, |view, key, row| {
+            scan(&tables.view(), Table::SendKeys, range_after(after), count, |view, key, row| {
                 let (chat_id, sender_id, client_message_id) = keys::parse_send(key)?;
                 let SendKey { receipt, .. } = SendKey::decode(row)?;
-                let place = MessageLocation { chat_id, sequence: receipt.sequence };
-                let message = view.get_bytes(Table::Messages, &keys::message(place))?;
-                let message = message.and_then(|row| decode_message(place, &row).ok());
+                let location = MessageLocation { chat_id, sequence: receipt.sequence };
+                let message = view.get_bytes(Table::Messages, &keys::message(location))?;
+                let message = message.and_then(|row| decode_message(location, &row).ok());
                 let head = standing(view, chat_id)?.head;
                 // It is purged with its log record, or has its own expiry row.
                 let end = End::Timed;
@@ -136,7 +136,7 @@ impl AuditSource for EmbeddedStore {
         let Some(table) = others().nth(number) else { return Ok(AuditPage { rows: vec![], next: None }) };
         let AuditPage { rows, next } = self
             .read(move |tables| {
-                scan(&tables.view(), table, behind_key(after), count, |view, key, row| {
+                scan(&tables.view(), table, range_after(after), count, |view, key, row| {
                     Ok((end(view, table.rows().decode(key, row)?)?, ()))
                 })
             })
@@ -148,20 +148,27 @@ impl AuditSource for EmbeddedStore {
         Ok(AuditPage { rows, next })
     }
 
-    async fn stored(&self, places: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
-        let places: Vec<_> = places
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
+        let locations: Vec<_> = locations
             .iter()
             .map(|(chat_id, sequence)| MessageLocation { chat_id: *chat_id, sequence: *sequence })
             .collect();
         self.read(move |tables| {
             let view = tables.view();
-            let stored = |place: &MessageLocation| {
-                let Some(row) = view.get_bytes(Table::Messages, &keys::message(*place))? else { return Ok(None) };
-                let message = decode_message(*place, &row).ok();
+            let stored = |location: &MessageLocation| {
+                let key = keys::message(*location);
+                let Some(row) = view.get_bytes(Table::Messages, &key)? else {
+                    let Some(row) = view.get_bytes(Table::Updates, &key)? else { return Ok(None) };
+                    let update = decode_update(*location, &row).ok();
+                    let update_id = update.as_ref().map(|update| update.update_id);
+                    let expires_at = update.and_then(|update| update.expires_at);
+                    return Ok(Some(StoredMessage { message_id: update_id, expires_at }));
+                };
+                let message = decode_message(*location, &row).ok();
                 let message_id = message.as_ref().map(|message| message.message_id);
                 Ok(Some(StoredMessage { message_id, expires_at: message.and_then(|message| message.expires_at) }))
             };
-            places.iter().map(stored).collect()
+            locations.iter().map(stored).collect()
         })
         .await
     }
@@ -204,8 +211,8 @@ impl AuditLog for EmbeddedStore {
                 let (position, record) = (Position(keys::parse_offset(key)?), LogRecord::decode(row)?);
                 let time = record.time();
                 let (chat_id, what) = match record {
-                    LogRecord::Message(logged) => {
-                        let MessageLocation { chat_id, sequence } = logged.place;
+                    LogRecord::Message(logged) | LogRecord::Update(logged) => {
+                        let MessageLocation { chat_id, sequence } = logged.location;
                         (chat_id, LoggedChange::Message { sequence, message_id: None, expires_at: None })
                     }
                     LogRecord::Event(event) => match event.body {
@@ -244,11 +251,11 @@ impl AuditLog for EmbeddedStore {
             }
             Ok(saved)
         });
-        let mut places = saved.await?;
-        places.extend(self.link().places.unsaved());
+        let mut offsets = saved.await?;
+        offsets.extend(self.link().offsets.unsaved());
         let end = self.link().tail.end();
-        let place = |(group, next)| ConsumerOffset { group, part: String::new(), next, end };
-        Ok(places.into_iter().map(place).collect())
+        let consumer_offset = |(group, next)| ConsumerOffset { group, part: String::new(), next, end };
+        Ok(offsets.into_iter().map(consumer_offset).collect())
     }
 }
 
@@ -332,7 +339,10 @@ fn chat_rows(view: &View<'_>, chat_id: ChatId) -> Result<Option<AuditedChatRows>
             Some(listed) if listed == row => ListingState::Same,
             Some(_) => ListingState::Different,
         };
-        let watermarks = maybe::<Watermarks>(view, Table::Watermarks, &of_user)?;
+        let watermarks = view.get_bytes(Table::Watermarks, &of_user)?.map(|row| {
+            let watermarks = DeliveryState::decode(&row).map(|state| state.watermarks);
+            audited(Table::Watermarks, &of_user, &row, End::Lasting, watermarks)
+        });
         let member = audited(Table::Members, &key, &row, End::Lasting, Member::decode(&row));
         members.push(MemberRows { user_id, member, listing, watermarks });
     }
@@ -352,8 +362,8 @@ fn chat_rows(view: &View<'_>, chat_id: ChatId) -> Result<Option<AuditedChatRows>
 }
 
 fn message_rows(view: &View<'_>, (key, row): (Slice, Slice)) -> Result<MessageRows, StoreError> {
-    let place = keys::parse_message(&key).map_err(|error| unreadable(Table::Messages, error))?;
-    let message = decode_message(place, &row);
+    let location = keys::parse_message(&key).map_err(|error| unreadable(Table::Messages, error))?;
+    let message = decode_message(location, &row);
     let end = match Table::Messages.rows().decode(&key, &row) {
         Ok(schedule) => end(view, schedule)?,
         Err(_) => End::Lasting,
@@ -362,14 +372,14 @@ fn message_rows(view: &View<'_>, (key, row): (Slice, Slice)) -> Result<MessageRo
     if let Ok(message) = &message {
         let Message { message_id, sender_id, client_message_id, .. } = message;
         let leads_to = view.get_bytes(Table::MessagePlaces, &message_id.to_bytes())?;
-        if let Some(place) = leads_to.and_then(|row| MessageLocation::decode(&row).ok()) {
-            id_leads_to = IndexedLocation::To(place.chat_id, place.sequence);
+        if let Some(location) = leads_to.and_then(|row| MessageLocation::decode(&row).ok()) {
+            id_leads_to = IndexedLocation::To(location.chat_id, location.sequence);
         }
-        let send = view.get_bytes(Table::SendKeys, &keys::send(place.chat_id, *sender_id, *client_message_id))?;
+        let send = view.get_bytes(Table::SendKeys, &keys::send(location.chat_id, *sender_id, *client_message_id))?;
         send_key = send.and_then(|row| SendKey::decode(&row).ok()).map(|send| send.receipt);
     }
     let message = audited(Table::Messages, &key, &row, end, message);
-    Ok(MessageRows { sequence: place.sequence, message, id_leads_to, send_key })
+    Ok(MessageRows { sequence: location.sequence, message, id_leads_to, send_key })
 }
 
 fn standing(view: &View<'_>, chat_id: ChatId) -> Result<AuditedChatState, StoreError> {

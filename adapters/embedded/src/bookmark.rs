@@ -15,12 +15,12 @@ pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, StoreError> {
 }
 
 /// The key of a bookmark.
-pub(crate) fn behind(after: Option<&PageBookmark>) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) fn start_after(after: Option<&PageBookmark>) -> Result<Option<Vec<u8>>, StoreError> {
     after.map(|PageBookmark(text)| unhex(text)).transpose()
 }
 
 /// The range of keys after `after`.
-pub(crate) fn behind_key(after: Option<Vec<u8>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+pub(crate) fn range_after(after: Option<Vec<u8>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
 }
 

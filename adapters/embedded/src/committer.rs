@@ -20,7 +20,7 @@ use crate::tx::{Heads, LogChanges, Tx};
 /// Number of chats for which the committer caches the head sequence.
 const HEADS_LEN_MAX: usize = 100_000;
 /// Maximum time that committed offsets wait for a commit to be saved with.
-const PLACES_DELAY: Duration = Duration::from_secs(1);
+const OFFSETS_SAVE_DELAY: Duration = Duration::from_secs(1);
 /// Delays between attempts to reopen the database.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
 /// Poll interval while the committer waits for a worker, a reader or a command.
@@ -98,7 +98,7 @@ pub(crate) struct CommitterHandle {
     /// The end offset of the log: one past the last event.
     pub(crate) log_end: watch::Receiver<u64>,
     pub(crate) tail: Arc<LogTail>,
-    pub(crate) places: Arc<GroupOffsets>,
+    pub(crate) offsets: Arc<GroupOffsets>,
     pub(crate) due_from: Arc<DueFrom>,
     pub(crate) health: Arc<HealthCell>,
 }
@@ -131,7 +131,7 @@ fn open(
         tables: tables_out,
         log_end: log_end_out,
         tail: Arc::new(LogTail::new(end, config.tail_events_max, config.tail_bytes_max)),
-        places: Arc::default(),
+        offsets: Arc::default(),
         due_from: Arc::default(),
         health: Arc::new(HealthCell::new()),
     };
@@ -140,14 +140,14 @@ fn open(
         tables,
         log_end,
         tail: link.tail.clone(),
-        places: link.places.clone(),
+        offsets: link.offsets.clone(),
         health: link.health.clone(),
         directory,
         config,
         clock,
         ids,
         heads: Heads::new(HEADS_LEN_MAX),
-        places_saved_at: Instant::now(),
+        offsets_saved_at: Instant::now(),
         sealed: true,
         closing: false,
     };
@@ -160,14 +160,14 @@ struct Committer {
     tables: watch::Sender<Option<Arc<Tables>>>,
     log_end: watch::Sender<u64>,
     tail: Arc<LogTail>,
-    places: Arc<GroupOffsets>,
+    offsets: Arc<GroupOffsets>,
     health: Arc<HealthCell>,
     directory: Directory,
     config: Config,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     heads: Heads,
-    places_saved_at: Instant,
+    offsets_saved_at: Instant,
     /// Whether the last commit in the journal is followed by a commit mark, or predates this process (see
     /// [`journal`](crate::journal)).
     sealed: bool,
@@ -224,9 +224,9 @@ impl Committer {
             }
         }
 
-        let places_due = self.closing || self.places_saved_at.elapsed() >= PLACES_DELAY;
-        let places = if places_due { self.places.unsaved() } else { vec![] };
-        for (group, offset) in &places {
+        let offsets_due = self.closing || self.offsets_saved_at.elapsed() >= OFFSETS_SAVE_DELAY;
+        let offsets = if offsets_due { self.offsets.unsaved() } else { vec![] };
+        for (group, offset) in &offsets {
             tx.put(Table::Consumers, group.as_bytes(), offset);
         }
         tx.keep();
@@ -250,9 +250,9 @@ impl Committer {
                     answer(Ok(()));
                 }
                 self.log_end.send_if_modified(|known| std::mem::replace(known, end) != end);
-                if places_due {
-                    self.places_saved_at = Instant::now();
-                    self.places.saved(places);
+                if offsets_due {
+                    self.offsets_saved_at = Instant::now();
+                    self.offsets.saved(offsets);
                 }
                 Ok(())
             }

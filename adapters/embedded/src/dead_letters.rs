@@ -13,8 +13,8 @@ use crate::tx::Tx;
 
 #[async_trait]
 impl DeadLetterStore for EmbeddedStore {
-    async fn bury(&self, letter: DeadLetter) -> Result<(), StoreError> {
-        self.write(move |tx| bury(tx, &letter)).await
+    async fn add_dead_letter(&self, letter: DeadLetter) -> Result<(), StoreError> {
+        self.write(move |tx| add_dead_letter(tx, &letter)).await
     }
 
     async fn dead_letters(&self, after: Option<DeadLetterId>, count: usize) -> Result<Vec<DeadLetter>, StoreError> {
@@ -31,7 +31,7 @@ impl DeadLetterStore for EmbeddedStore {
         self.tables().await?.get(Table::DeadLetters, &id.to_bytes())
     }
 
-    async fn forget(&self, id: DeadLetterId) -> Result<bool, StoreError> {
+    async fn remove_dead_letter(&self, id: DeadLetterId) -> Result<bool, StoreError> {
         self.write(move |tx| {
             let known = tx.get_bytes(Table::DeadLetters, &id.to_bytes())?.is_some();
             if known {
@@ -44,7 +44,7 @@ impl DeadLetterStore for EmbeddedStore {
 }
 
 /// Stores a dead letter unless it exists, and schedules its expiry.
-pub(crate) fn bury(tx: &mut Tx<'_>, letter: &DeadLetter) -> Result<(), StoreError> {
+pub(crate) fn add_dead_letter(tx: &mut Tx<'_>, letter: &DeadLetter) -> Result<(), StoreError> {
     let key = letter.id.to_bytes();
     if tx.get_bytes(Table::DeadLetters, &key)?.is_none() {
         tx.put(Table::DeadLetters, &key, letter);

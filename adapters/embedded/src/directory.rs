@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_opener_is_told_which_directory_is_in_use() {
+    fn a_second_opener_gets_the_name_of_the_directory_in_use() {
         let dir = tempfile::tempdir().unwrap();
         let held = Directory::claim(dir.path(), None).unwrap();
         let expected = format!(
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_somebody_else_is_refused_and_left_alone() {
+    fn a_foreign_directory_is_refused_and_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.txt"), "words").unwrap();
         let expected =
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_somebody_else_is_left_alone() {
+    fn a_foreign_database_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("db")).unwrap();
         fs::write(dir.path().join("db").join("thesis.txt"), "words").unwrap();
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_leaves_nothing_behind() {
+    fn a_probe_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let directory = Directory::claim(dir.path(), None).unwrap();
         directory.probe().unwrap();

@@ -93,13 +93,13 @@ impl StoreKey {
 
     /// Encrypts a row.
     pub(crate) fn encrypt(&self, table: Table, key: &[u8], stored_key: &[u8], row: &[u8]) -> Slice {
-        let place = place(table, stored_key);
+        let location = location(table, stored_key);
         match table {
             Table::UserKeys => {
                 let len = u32::try_from(key.len()).expect("a key is shorter than 4 GiB").to_be_bytes();
-                seal(&self.0.rows, &place, &[&len, key, row]).into()
+                seal(&self.0.rows, &location, &[&len, key, row]).into()
             }
-            _ => seal(&self.0.rows, &place, &[row]).into(),
+            _ => seal(&self.0.rows, &location, &[row]).into(),
         }
     }
 
@@ -110,7 +110,7 @@ impl StoreKey {
         stored_key: Slice,
         stored_row: &[u8],
     ) -> Result<(Slice, Slice), BoxError> {
-        let row = open(&self.0.rows, &place(table, &stored_key), stored_row)?;
+        let row = open(&self.0.rows, &location(table, &stored_key), stored_row)?;
         match table {
             Table::UserKeys => {
                 let (len, rest) = row.split_first_chunk::<LEN_BYTES>().ok_or("an encrypted row has no key")?;
@@ -162,11 +162,11 @@ impl KeyId {
 }
 
 /// The place of a row, which its encryption authenticates.
-fn place(table: Table, stored_key: &[u8]) -> Vec<u8> {
+fn location(table: Table, stored_key: &[u8]) -> Vec<u8> {
     [table.name().as_bytes(), &[0], stored_key].concat()
 }
 
-fn seal(key: &LessSafeKey, place: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+fn seal(key: &LessSafeKey, location: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     let mut nonce = [0; NONCE_LEN];
     rand::fill(&mut nonce).expect("the operating system has random bytes");
     let len: usize = parts.iter().map(|part| part.len()).sum();
@@ -174,15 +174,15 @@ fn seal(key: &LessSafeKey, place: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     sealed.extend(nonce);
     parts.iter().for_each(|part| sealed.extend_from_slice(part));
     let nonce = Nonce::assume_unique_for_key(nonce);
-    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(place), &mut sealed[NONCE_LEN..]);
+    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(location), &mut sealed[NONCE_LEN..]);
     sealed.extend_from_slice(tag.expect("a row is shorter than the limit of the algorithm").as_ref());
     sealed
 }
 
-fn open(key: &LessSafeKey, place: &[u8], sealed: &[u8]) -> Result<Vec<u8>, BoxError> {
+fn open(key: &LessSafeKey, location: &[u8], sealed: &[u8]) -> Result<Vec<u8>, BoxError> {
     let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>().ok_or("it is shorter than an encrypted row")?;
     let mut bytes = sealed.to_vec();
-    let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(place), &mut bytes);
+    let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(location), &mut bytes);
     let len = opened.map_err(|_| "it does not decrypt: it was changed, moved, or encrypted with another key")?.len();
     bytes.truncate(len);
     Ok(bytes)

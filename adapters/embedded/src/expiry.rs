@@ -1,8 +1,6 @@
 use async_trait::async_trait;
 use domain::{ChatId, Sequence, Timestamp};
-use ports::{
-    AuditSource, ChatIdPage, Expiry, ExpiryProgress, Head, LastMessage, MessageExpirer, PageBookmark, StoreError,
-};
+use ports::{AuditSource, ChatIdPage, Expiry, ExpiryProgress, Head, MessageExpirer, PageBookmark, StoreError};
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
@@ -30,8 +28,8 @@ impl MessageExpirer for EmbeddedStore {
         }
         let messages = self.write(move |tx| {
             let mut messages = 0;
-            for place in meant {
-                messages += usize::from(shorten(tx, place, which, now)?);
+            for location in meant {
+                messages += usize::from(shorten(tx, location, which, now)?);
             }
             Ok(messages)
         });
@@ -54,35 +52,35 @@ fn meant(
     let view = tables.view();
     let key = |sequence| keys::message(MessageLocation { chat_id, sequence });
     let rows = view.range(Table::Messages, key(from)..=key(Sequence(u64::MAX)));
-    let mut places = vec![];
+    let mut locations = vec![];
     for (looked_at, row) in rows.enumerate() {
         let (key, row) = row?;
-        let place = keys::parse_message(&key).map_err(|error| unreadable(Table::Messages, error))?;
+        let location = keys::parse_message(&key).map_err(|error| unreadable(Table::Messages, error))?;
         if looked_at == STEP_LEN_MAX {
-            return Ok((places, Some(place.sequence)));
+            return Ok((locations, Some(location.sequence)));
         }
-        let message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
-        places.extend(which.end_of(&message, now).map(|_| place));
+        let message = decode_message(location, &row).map_err(|error| unreadable(Table::Messages, error))?;
+        locations.extend(which.end_of(&message, now).map(|_| location));
     }
-    Ok((places, None))
+    Ok((locations, None))
 }
 
 /// Sets the expiry of a message, and updates the copy in the head row if it is the last one.
-fn shorten(tx: &mut Tx<'_>, place: MessageLocation, which: Expiry, now: Timestamp) -> Result<bool, StoreError> {
-    let key = keys::message(place);
+fn shorten(tx: &mut Tx<'_>, location: MessageLocation, which: Expiry, now: Timestamp) -> Result<bool, StoreError> {
+    let key = keys::message(location);
     let Some(row) = tx.get_bytes(Table::Messages, &key)? else { return Ok(false) };
-    let mut message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
+    let mut message = decode_message(location, &row).map_err(|error| unreadable(Table::Messages, error))?;
     let Some(end) = which.end_of(&message, now) else { return Ok(false) };
     // The earlier expiry row stays. When it is due, the message is gone, and the purge does nothing.
     message.expires_at = Some(end);
     tx.put_bytes(Table::Messages, &key, encode_message(&message));
-    tx.expire(end, Expiring::Message(place));
-    let head_key = keys::chat(place.chat_id);
-    if let Some(Head { sequence, last_message: Some(last), message_ttl }) = tx.get(Table::Heads, &head_key)?
-        && sequence == place.sequence
+    tx.expire(end, Expiring::Message(location));
+    let head_key = keys::chat(location.chat_id);
+    if let Some(mut head) = tx.get::<Head>(Table::Heads, &head_key)?
+        && let Some(last) = head.last_message.as_mut().filter(|last| last.sequence == location.sequence)
     {
-        let last_message = Some(LastMessage { expires_at: Some(end), ..last });
-        tx.put(Table::Heads, &head_key, &Head { sequence, last_message, message_ttl });
+        last.expires_at = Some(end);
+        tx.put(Table::Heads, &head_key, &head);
     }
     Ok(true)
 }

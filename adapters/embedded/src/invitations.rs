@@ -73,7 +73,7 @@ impl InvitationStore for EmbeddedStore {
         .await
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         self.write(move |tx| {
             of_user(tx, user_id)?.iter().try_for_each(|invitation| forget(tx, user_id, invitation.chat_id))
         })

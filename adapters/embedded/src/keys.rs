@@ -28,13 +28,24 @@ pub(crate) fn user(user_id: UserId) -> [u8; 16] {
 }
 
 /// Keeps the messages of a chat adjacent and in sequence order.
-pub(crate) fn message(place: MessageLocation) -> [u8; 24] {
-    join(chat(place.chat_id), place.sequence.0.to_be_bytes())
+pub(crate) fn message(location: MessageLocation) -> [u8; 24] {
+    join(chat(location.chat_id), location.sequence.0.to_be_bytes())
 }
 
 pub(crate) fn parse_message(key: &[u8]) -> Result<MessageLocation, BoxError> {
     let (chat_id, sequence) = split::<16, 8>(key)?;
     Ok(MessageLocation { chat_id: parse_chat(chat_id), sequence: Sequence(u64::from_be_bytes(sequence)) })
+}
+
+/// Keeps the reactions to a message adjacent, in the order of the users.
+pub(crate) fn reactions(location: MessageLocation, user_id: UserId) -> [u8; 40] {
+    join(message(location), user_id.to_bytes())
+}
+
+/// The message and the user of a [`reactions`] key.
+pub(crate) fn parse_reactions(key: &[u8]) -> Result<(MessageLocation, UserId), BoxError> {
+    let (location, user_id) = split::<24, 16>(key)?;
+    Ok((parse_message(&location)?, UserId::from_bytes(user_id)))
 }
 
 /// Begins with the most selective part.
@@ -121,7 +132,7 @@ pub(crate) fn report_end(at: Timestamp, report_id: ReportId) -> [u8; 25] {
 
 /// Key range of all resolved reports that have expired at `now`.
 pub(crate) fn reports_over(now: Timestamp) -> Range<[u8; 9]> {
-    join(*b"e", [0; 8])..join(*b"e", behind(now))
+    join(*b"e", [0; 8])..join(*b"e", just_after(now))
 }
 
 /// The report id of an index key, which is always its suffix.
@@ -148,7 +159,7 @@ pub(crate) fn invitation_end(at: Timestamp, user_id: UserId, chat_id: ChatId) ->
 
 /// Key range of all invitations that have ended at `now`.
 pub(crate) fn invitations_over(now: Timestamp) -> Range<[u8; 9]> {
-    join(*b"e", [0; 8])..join(*b"e", behind(now))
+    join(*b"e", [0; 8])..join(*b"e", just_after(now))
 }
 
 /// The invited user and the chat of an index key.
@@ -258,6 +269,8 @@ pub(crate) fn parse_offset(key: &[u8]) -> Result<u64, BoxError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiring {
     Message(MessageLocation),
+    /// Of the table of updates.
+    Update(MessageLocation),
     Session(SessionId),
     Code(PhoneKey),
     Request(RequestKey),
@@ -270,7 +283,8 @@ impl Expiring {
     /// The table and the key of the row.
     pub(crate) fn row(self) -> (Table, Vec<u8>) {
         match self {
-            Self::Message(place) => (Table::Messages, message(place).to_vec()),
+            Self::Message(location) => (Table::Messages, message(location).to_vec()),
+            Self::Update(location) => (Table::Updates, message(location).to_vec()),
             Self::Session(session_id) => (Table::Sessions, session_id.to_bytes().to_vec()),
             Self::Code(phone) => (Table::Codes, phone.to_vec()),
             Self::Request(key) => (Table::Requests, request(key).to_vec()),
@@ -286,7 +300,7 @@ pub(crate) fn moment(at: Timestamp) -> [u8; 8] {
 }
 
 /// Above every key with a moment at or before `at`.
-pub(crate) fn behind(at: Timestamp) -> [u8; 8] {
+pub(crate) fn just_after(at: Timestamp) -> [u8; 8] {
     (at.as_millis() + 1).to_be_bytes()
 }
 
@@ -294,7 +308,8 @@ pub(crate) fn behind(at: Timestamp) -> [u8; 8] {
 pub(crate) fn expiry(at: Timestamp, what: Expiring) -> Vec<u8> {
     let at = moment(at);
     match what {
-        Expiring::Message(place) => [&at[..], b"m", &message(place)].concat(),
+        Expiring::Message(location) => [&at[..], b"m", &message(location)].concat(),
+        Expiring::Update(location) => [&at[..], b"u", &message(location)].concat(),
         Expiring::Session(session_id) => [&at[..], b"s", &session_id.to_bytes()].concat(),
         Expiring::Code(phone) => [&at[..], b"c", &phone].concat(),
         Expiring::Request(key) => [&at[..], b"r", &request(key)].concat(),
@@ -310,6 +325,7 @@ pub(crate) fn parse_expiry(key: &[u8]) -> Result<(Timestamp, Expiring), BoxError
     };
     let what = match tag {
         b'm' => Expiring::Message(parse_message(rest)?),
+        b'u' => Expiring::Update(parse_message(rest)?),
         b's' => Expiring::Session(SessionId::from_bytes(rest.try_into()?)),
         b'c' => Expiring::Code(rest.try_into()?),
         b'r' => Expiring::Request(parse_request(rest)?),
@@ -356,15 +372,15 @@ mod tests {
 
     use super::*;
 
-    fn place(chat: u8, sequence: u64) -> MessageLocation {
+    fn location(chat: u8, sequence: u64) -> MessageLocation {
         MessageLocation { chat_id: ChatId::from_bytes([chat; 16]), sequence: Sequence(sequence) }
     }
 
     #[test]
     fn messages_of_a_chat_are_neighbours_in_the_order_of_their_sequences() {
-        let keys = [place(1, 1), place(1, 255), place(1, 256), place(2, 1)].map(message);
+        let keys = [location(1, 1), location(1, 255), location(1, 256), location(2, 1)].map(message);
         assert!(keys.is_sorted());
-        assert_eq!(parse_message(&keys[2]).unwrap(), place(1, 256));
+        assert_eq!(parse_message(&keys[2]).unwrap(), location(1, 256));
     }
 
     #[test]
@@ -413,7 +429,7 @@ mod tests {
     fn expiries_are_in_the_order_of_time_and_parse_back() {
         let request = RequestKey { user_id: UserId::from_bytes([7; 16]), key: Uuid::from_bytes([8; 16]) };
         let kinds = [
-            Expiring::Message(place(1, 2)),
+            Expiring::Message(location(1, 2)),
             Expiring::Session(SessionId::from_bytes([3; 16])),
             Expiring::Code([4; 32]),
             Expiring::Request(request),
@@ -437,7 +453,7 @@ mod tests {
         let (at, later) = (Timestamp::from_millis(255), Timestamp::from_millis(256));
         assert_eq!(parse_notice_due(&notice_due(at, key(2))).unwrap(), (at, key(2)));
         assert!(notice_due(at, key(2)) < notice_due(later, key(1)));
-        assert!(notice_due(at, key(2))[..] < behind(at)[..] && behind(at)[..] <= notice_due(later, key(1))[..]);
+        assert!(notice_due(at, key(2))[..] < just_after(at)[..] && just_after(at)[..] <= notice_due(later, key(1))[..]);
     }
 
     #[test]

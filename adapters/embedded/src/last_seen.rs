@@ -8,7 +8,7 @@ use crate::tables::Table;
 
 #[async_trait]
 impl LastSeenStore for EmbeddedStore {
-    async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
+    async fn update_last_seen(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
         let users = users.to_vec();
         self.write(move |tx| {
             for (user_id, at) in users {
@@ -64,7 +64,7 @@ mod tests {
         damage.await.unwrap();
 
         let at = Timestamp::from_millis(5);
-        store.saw(&[(damaged, at), (user_id, at)]).await.unwrap();
+        store.update_last_seen(&[(damaged, at), (user_id, at)]).await.unwrap();
         let found = store.users(&[user_id]).await.unwrap();
         assert_eq!(found[0].as_ref().unwrap().last_seen_at, Some(at));
         store.close().await;

@@ -64,6 +64,7 @@ mod tables;
 mod transfer;
 mod trim;
 mod tx;
+mod updates;
 mod users;
 mod watermarks;
 

@@ -3,7 +3,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use domain::{Event, EventBody, Timestamp};
-use ports::{DeadLetter, EventConsumer, EventLog, Position, Record, Start, StoreError, UndeliveredItem, lock};
+use ports::{
+    DeadLetter, EventConsumer, EventLog, LogOrder, Position, Record, Start, StoreError, UndeliveredItem, lock,
+};
 use tokio::sync::watch;
 use tracing::error;
 use ulid::Ulid;
@@ -12,9 +14,10 @@ use crate::EmbeddedStore;
 use crate::dead_letters;
 use crate::error::unreadable;
 use crate::keys;
-use crate::records::{self, LogRecord, decode_message};
+use crate::records::{self, LogRecord, LoggedMessage, decode_message, decode_update};
 use crate::store::closed;
 use crate::tables::{Table, Tables, View};
+use crate::updates;
 
 /// Maximum number of events per page.
 const PAGE_LEN_MAX: usize = 512;
@@ -25,7 +28,7 @@ pub(crate) const LOG_START: &[u8] = b"log_start";
 #[async_trait]
 impl EventLog for EmbeddedStore {
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
-        let next = self.place(group).await?;
+        let next = self.offset(group).await?;
         let log_end = self.link().log_end.clone();
         Ok(Box::new(Consumer { store: self.clone(), log_end, group: group.to_owned(), next }))
     }
@@ -38,11 +41,11 @@ impl EventLog for EmbeddedStore {
             Start::At(Position(offset)) => offset.min(end),
             Start::Time(time) => self.read(move |tables| offset_at(tables, time, end)).await?,
         };
-        let (places, group) = (self.link().places.clone(), group.to_owned());
+        let (offsets, group) = (self.link().offsets.clone(), group.to_owned());
         self.write(move |tx| {
             // Set inside the job: after the commit, the committer could save an older offset of the group over this
             // one.
-            places.set(&group, next);
+            offsets.set(&group, next);
             tx.put(Table::Consumers, group.as_bytes(), &next);
             Ok(())
         })
@@ -51,8 +54,12 @@ impl EventLog for EmbeddedStore {
 
     async fn lag(&self, group: &str) -> Result<u64, StoreError> {
         let start = self.tables().await?.get(Table::Meta, LOG_START)?.unwrap_or(0);
-        let next = self.place(group).await?.max(start);
+        let next = self.offset(group).await?.max(start);
         Ok(self.link().tail.end().saturating_sub(next))
+    }
+
+    fn order(&self) -> LogOrder {
+        LogOrder::Commit
     }
 
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
@@ -67,8 +74,8 @@ impl EventLog for EmbeddedStore {
 
 impl EmbeddedStore {
     /// The next offset of a consumer group, after its last committed event.
-    async fn place(&self, group: &str) -> Result<u64, StoreError> {
-        match self.link().places.get(group) {
+    async fn offset(&self, group: &str) -> Result<u64, StoreError> {
+        match self.link().offsets.get(group) {
             Some(offset) => Ok(offset),
             None => Ok(self.tables().await?.get(Table::Consumers, group.as_bytes())?.unwrap_or(0)),
         }
@@ -95,7 +102,7 @@ impl EventConsumer for Consumer {
             };
             let LogPage { records, next, damaged } = page;
             for (position, reason) in damaged {
-                self.bury(position, reason).await?;
+                self.add_dead_letter(position, reason).await?;
             }
             self.next = next;
             // A page whose messages are all purged has no events.
@@ -106,19 +113,19 @@ impl EventConsumer for Consumer {
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
-        self.store.link().places.set(&self.group, self.next);
+        self.store.link().offsets.set(&self.group, self.next);
         Ok(())
     }
 }
 
 impl Consumer {
     /// Buries an unreadable record as a dead letter, once for all consumers, and logs the skip.
-    async fn bury(&self, position: Position, reason: String) -> Result<(), StoreError> {
+    async fn add_dead_letter(&self, position: Position, reason: String) -> Result<(), StoreError> {
         error!(position = position.0, reason, "skipping an unreadable record of the log");
         let buried = self.store.write(move |tx| {
             let id = Ulid::from_parts(0, position.0.into());
             let what = UndeliveredItem::Unreadable { position };
-            dead_letters::bury(tx, &DeadLetter { id, what, attempts: 1, reason, dead_at: tx.now() })
+            dead_letters::add_dead_letter(tx, &DeadLetter { id, what, attempts: 1, reason, dead_at: tx.now() })
         });
         buried.await
     }
@@ -174,12 +181,21 @@ fn read_page(tables: &Tables, from: u64, end: u64) -> Result<LogPage, StoreError
 /// Decodes the event of a log row. No read returns a message that has expired and was purged, including this one (G11).
 fn read_event(view: &View<'_>, row: &[u8]) -> Result<Option<Event>, StoreError> {
     let logged = match LogRecord::decode(row).map_err(|error| unreadable(Table::Log, error))? {
-        LogRecord::Event(event) => return Ok(Some(event)),
+        LogRecord::Event(event) => return Ok(Some(*event)),
+        LogRecord::Update(logged) => return read_update(view, &logged),
         LogRecord::Message(logged) => logged,
     };
-    let Some(row) = view.get_bytes(Table::Messages, &keys::message(logged.place))? else { return Ok(None) };
-    let message = decode_message(logged.place, &row).map_err(|error| unreadable(Table::Messages, error))?;
-    Ok(Some(Event::message_persisted(message, logged.origin_connection_id)))
+    let Some(row) = view.get_bytes(Table::Messages, &keys::message(logged.location))? else { return Ok(None) };
+    let message = decode_message(logged.location, &row).map_err(|error| unreadable(Table::Messages, error))?;
+    Ok(Some(Event::message_persisted(message, logged.origin_connection_id).numbered(logged.event_number)))
+}
+
+/// Reads the event of an update, with its message in the current state.
+fn read_update(view: &View<'_>, logged: &LoggedMessage) -> Result<Option<Event>, StoreError> {
+    let Some(row) = view.get_bytes(Table::Updates, &keys::message(logged.location))? else { return Ok(None) };
+    let update = decode_update(logged.location, &row).map_err(|error| unreadable(Table::Updates, error))?;
+    let message = updates::message_of(view, &update, update.created_at)?;
+    Ok(Some(Event::message_updated(update, message).numbered(logged.event_number)))
 }
 
 /// The offset of the first event at or after `time`; `end` if there is none.
@@ -262,6 +278,11 @@ impl LogTail {
                 EventBody::MessagePersisted { message, .. } => {
                     purged.contains(&records::MessageLocation { chat_id: message.chat_id, sequence: message.sequence })
                 }
+                // Consumers that lag read the update from the disk then, without its message.
+                EventBody::MessageUpdated { update, .. } => {
+                    let at = |sequence| records::MessageLocation { chat_id: update.chat_id, sequence };
+                    purged.contains(&at(update.target)) || purged.contains(&at(update.sequence))
+                }
                 _ => false,
             });
             freed += gone.map_or(0, |gone| size(&gone));
@@ -290,7 +311,10 @@ impl LogTail {
 /// Approximate memory size of an event.
 fn size(event: &Event) -> usize {
     let content = match &event.body {
-        EventBody::MessagePersisted { message, .. } => message.body.size(),
+        EventBody::MessagePersisted { message, .. } | EventBody::MessageUpdated { message: Some(message), .. } => {
+            message.body.size()
+        }
+        EventBody::MessageUpdated { message: None, .. } => 0,
         EventBody::ChatCreated { initial_members, .. } => size_of_val(&initial_members[..]),
         EventBody::MessagesExpired { sequences, .. } => size_of_val(&sequences[..]),
         EventBody::MembershipChanged { .. } | EventBody::ChatRenamed { .. } | EventBody::MessageTtlChanged { .. } => 0,
@@ -310,30 +334,30 @@ struct GroupOffset {
 
 impl GroupOffsets {
     fn get(&self, group: &str) -> Option<u64> {
-        self.lock().get(group).map(|place| place.next)
+        self.lock().get(group).map(|offset| offset.next)
     }
 
     fn set(&self, group: &str, next: u64) {
-        let mut places = self.lock();
-        match places.get_mut(group) {
-            Some(place) => place.next = next,
-            None => drop(places.insert(group.to_owned(), GroupOffset { next, saved: None })),
+        let mut offsets = self.lock();
+        match offsets.get_mut(group) {
+            Some(offset) => offset.next = next,
+            None => drop(offsets.insert(group.to_owned(), GroupOffset { next, saved: None })),
         }
     }
 
     /// The offsets that are not saved yet.
     pub(crate) fn unsaved(&self) -> Vec<(String, u64)> {
-        let places = self.lock();
-        let unsaved = places.iter().filter(|(_, place)| place.saved != Some(place.next));
-        unsaved.map(|(group, place)| (group.clone(), place.next)).collect()
+        let offsets = self.lock();
+        let unsaved = offsets.iter().filter(|(_, location)| location.saved != Some(location.next));
+        unsaved.map(|(group, location)| (group.clone(), location.next)).collect()
     }
 
     /// Marks offsets as saved.
     pub(crate) fn saved(&self, saved: Vec<(String, u64)>) {
-        let mut places = self.lock();
+        let mut offsets = self.lock();
         for (group, next) in saved {
-            if let Some(place) = places.get_mut(&group) {
-                place.saved = Some(next);
+            if let Some(offset) = offsets.get_mut(&group) {
+                offset.saved = Some(next);
             }
         }
     }
@@ -345,7 +369,9 @@ impl GroupOffsets {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Body, ChatId, ClientMessageId, ContentType, EventId, Message, MessageId, Sequence, UserId};
+    use domain::{
+        Body, ChatId, ClientMessageId, ContentType, EventId, Message, MessageId, MessageState, Sequence, UserId,
+    };
 
     use super::*;
 
@@ -356,7 +382,8 @@ mod tests {
                 name: "name".to_owned().try_into().unwrap(),
                 changed_by: UserId::from_bytes([0; 16]),
             };
-            Arc::new(Event { event_id: EventId::from_bytes([0; 16]), event_time: Timestamp::from_millis(n), body })
+            let (event_id, event_time) = (EventId::from_bytes([0; 16]), Timestamp::from_millis(n));
+            Arc::new(Event { event_id, event_time, event_number: None, body })
         };
         numbers.map(event).collect()
     }
@@ -404,20 +431,21 @@ mod tests {
 
     #[test]
     fn a_purged_message_leaves_a_gap_in_the_tail_and_no_bytes() {
-        let place = |n: u8| records::MessageLocation { chat_id: ChatId::from_bytes([n; 16]), sequence: Sequence(1) };
+        let location = |n: u8| records::MessageLocation { chat_id: ChatId::from_bytes([n; 16]), sequence: Sequence(1) };
         let message = |n: u8| Message {
             message_id: MessageId::from_bytes([n; 16]),
-            chat_id: place(n).chat_id,
-            sequence: place(n).sequence,
+            chat_id: location(n).chat_id,
+            sequence: location(n).sequence,
             sender_id: UserId::from_bytes([0; 16]),
             client_message_id: ClientMessageId::from_bytes([0; 16]),
             body: Body::new("words".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(n.into()),
             expires_at: None,
+            state: MessageState::default(),
         };
         let tail = LogTail::new(0, 3, usize::MAX);
         tail.push(3, (0..3).map(|n| Arc::new(Event::message_persisted(message(n), None))).collect());
-        tail.forget(&HashSet::from([place(0), place(1), place(7)]));
+        tail.forget(&HashSet::from([location(0), location(1), location(7)]));
         assert_eq!(read(&tail, 0), Some(vec![2]));
         assert_eq!(read(&tail, 1), Some(vec![2]));
         assert_eq!(tail.lock().bytes, size_of::<Event>() + "words".len());
@@ -428,16 +456,16 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_unsaved_until_that_very_place_was_saved() {
-        let places = GroupOffsets::default();
-        places.set("group", 3);
-        let saving = places.unsaved();
+    fn an_offset_is_unsaved_until_that_very_offset_was_saved() {
+        let offsets = GroupOffsets::default();
+        offsets.set("group", 3);
+        let saving = offsets.unsaved();
         assert_eq!(saving, [("group".to_owned(), 3)]);
-        places.set("group", 5);
-        places.saved(saving);
-        assert_eq!(places.unsaved(), [("group".to_owned(), 5)]);
-        places.saved(places.unsaved());
-        assert_eq!(places.unsaved(), []);
-        assert_eq!(places.get("group"), Some(5));
+        offsets.set("group", 5);
+        offsets.saved(saving);
+        assert_eq!(offsets.unsaved(), [("group".to_owned(), 5)]);
+        offsets.saved(offsets.unsaved());
+        assert_eq!(offsets.unsaved(), []);
+        assert_eq!(offsets.get("group"), Some(5));
     }
 }

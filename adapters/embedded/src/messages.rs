@@ -1,9 +1,14 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
-use domain::limits::RETENTION;
-use domain::{ChatId, Event, Invariant, Message, MessageId, Sequence, StorageLimit, Timestamp};
+use domain::limits::{MESSAGE_FIELDS_BYTES, RETENTION};
+use domain::{
+    ChatId, Event, EventNumber, Invariant, Message, MessageId, MessageUpdate, Reaction, Sequence, StorageLimit,
+    Timestamp, UserId,
+};
 use ports::{
-    AppendOutcome, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
-    UnreadCount, UnreadQuery, UnreadTally, error_chain,
+    AppendOutcome, Head, MemberReactions, MessageKey, MessageReader, MessageWriter, NewEntry, NewMessage, Page,
+    PageBounds, Receipt, SendRefusal, StoreError, UnreadCount, UnreadQuery, UnreadTally, error_chain,
 };
 use tracing::error;
 
@@ -17,10 +22,11 @@ use crate::records::{
 use crate::restrictions;
 use crate::tables::{Table, Tables, View};
 use crate::tx::Tx;
+use crate::updates;
 
 #[async_trait]
 impl MessageWriter for EmbeddedStore {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn commit(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
         // Compute fingerprints here: the single committer thread is the bottleneck of all writes.
         let batch: Vec<_> = batch.into_iter().map(|new| (new.fingerprint(), new)).collect();
         let full = self.space().reached();
@@ -33,11 +39,11 @@ impl MessageWriter for EmbeddedStore {
 /// writes, so it leaves nothing behind, and the other sends continue.
 fn judge(
     tx: &mut Tx<'_>,
-    new: NewMessage,
+    new: NewEntry,
     fingerprint: Fingerprint,
     full: Option<StorageLimit>,
 ) -> Result<AppendOutcome, StoreError> {
-    let chat_id = new.chat_id;
+    let chat_id = new.chat_id();
     match append(tx, new, fingerprint, full) {
         Err(failure @ StoreError::Corrupt { .. }) => {
             error!(error = %error_chain(&failure), %chat_id, "refused a send: a stored row is damaged");
@@ -49,11 +55,11 @@ fn judge(
 
 fn append(
     tx: &mut Tx<'_>,
-    new: NewMessage,
+    new: NewEntry,
     fingerprint: Fingerprint,
     full: Option<StorageLimit>,
 ) -> Result<AppendOutcome, StoreError> {
-    let NewMessage { chat_id, sender_id, client_message_id, message_id, created_at, origin_connection_id, .. } = new;
+    let (chat_id, sender_id) = (new.chat_id(), new.sender_id());
     if restrictions::is_suspended(tx, sender_id)? {
         return Ok(AppendOutcome::Refused(SendRefusal::Suspended));
     }
@@ -62,10 +68,10 @@ fn append(
         let refusal = if chat.is_some() { SendRefusal::NotAMember } else { SendRefusal::ChatNotFound };
         return Ok(AppendOutcome::Refused(refusal));
     }
-    let send_key = keys::send(chat_id, sender_id, client_message_id);
+    let send_key = keys::send(chat_id, sender_id, new.client_message_id());
     if let Some(known) = tx.get::<SendKey>(Table::SendKeys, &send_key)?
         // An expired key is void even if the trimmer has not purged it yet.
-        && created_at.since(known.receipt.created_at) < RETENTION
+        && new.created_at().since(known.receipt.created_at) < RETENTION
     {
         return Ok(if known.fingerprint == fingerprint {
             AppendOutcome::Duplicate(known.receipt)
@@ -76,24 +82,41 @@ fn append(
     if let Some(refusal) = blocks::between(tx, chat_id, sender_id)? {
         return Ok(AppendOutcome::Refused(refusal));
     }
-    if let Some(limit) = full {
+    if let Some(limit) = full
+        && !new.frees_space()
+    {
         return Ok(AppendOutcome::Refused(SendRefusal::StorageFull(limit)));
     }
-    let Some(HeadSummary { sequence, message_ttl }) = tx.counter(chat_id)? else {
+    match new {
+        NewEntry::Message(new) => append_message(tx, new, &send_key, fingerprint),
+        NewEntry::Update(new) => updates::append(tx, &new, &send_key, fingerprint),
+    }
+}
+
+/// Appends a message whose sender may write to the chat.
+fn append_message(
+    tx: &mut Tx<'_>,
+    new: NewMessage,
+    send_key: &[u8],
+    fingerprint: Fingerprint,
+) -> Result<AppendOutcome, StoreError> {
+    let NewMessage { chat_id, message_id, created_at, origin_connection_id, .. } = new;
+    let Some(HeadSummary { sequence, message_ttl, changes }) = tx.counter(chat_id)? else {
         return Ok(AppendOutcome::Refused(SendRefusal::CounterMissing));
     };
 
     let message = new.at(sequence.next(), message_ttl);
     let receipt = Receipt { message_id, sequence: message.sequence, created_at };
-    let place = MessageLocation { chat_id, sequence: message.sequence };
-    tx.put_new(Table::Messages, &keys::message(place), encode_message(&message));
-    tx.put_new(Table::MessagePlaces, &message_id.to_bytes(), place.encode());
-    tx.put(Table::SendKeys, &send_key, &SendKey { receipt, fingerprint });
-    tx.put(Table::Heads, &keys::chat(chat_id), &Head::at(&message, message_ttl));
+    let location = MessageLocation { chat_id, sequence: message.sequence };
+    tx.put_new(Table::Messages, &keys::message(location), encode_message(&message));
+    tx.put_new(Table::MessagePlaces, &message_id.to_bytes(), location.encode());
+    tx.put(Table::SendKeys, send_key, &SendKey { receipt, fingerprint });
+    tx.put(Table::Heads, &keys::chat(chat_id), &Head::at(&message, message_ttl, changes));
     if let Some(expires_at) = message.expires_at {
-        tx.expire(expires_at, Expiring::Message(place));
+        tx.expire(expires_at, Expiring::Message(location));
     }
-    tx.log_event(Event::message_persisted(message, origin_connection_id));
+    let event_number = EventNumber::at(message.sequence, changes);
+    tx.log_event(Event::message_persisted(message, origin_connection_id).numbered(Some(event_number)));
     Ok(AppendOutcome::New(receipt))
 }
 
@@ -151,16 +174,30 @@ impl MessageReader for EmbeddedStore {
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
         let tables = self.tables().await?;
         let view = tables.view();
-        let Some(place) = view.get::<MessageLocation>(Table::MessagePlaces, &message_id.to_bytes())? else {
+        let Some(location) = view.get::<MessageLocation>(Table::MessagePlaces, &message_id.to_bytes())? else {
             return Ok(None);
         };
-        let Some(row) = view.get_bytes(Table::Messages, &keys::message(place))? else { return Ok(None) };
-        let message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
+        let Some(row) = view.get_bytes(Table::Messages, &keys::message(location))? else { return Ok(None) };
+        let message = decode_message(location, &row).map_err(|error| unreadable(Table::Messages, error))?;
         let other = || format!("the place of message {message_id} holds {}", message.message_id);
         if !ports::holds(Invariant::StoreIsAuthoritative, message.message_id == message_id, other) {
             return Err(unreadable(Table::MessagePlaces, other()));
         }
         Ok((!message.is_expired(now)).then_some(message))
+    }
+
+    async fn own_reactions(&self, messages: &[MessageKey], user_id: UserId) -> Result<Vec<Vec<Reaction>>, StoreError> {
+        let messages = messages.to_vec();
+        self.read(move |tables| updates::own(tables, &messages, user_id)).await
+    }
+
+    async fn reactions(
+        &self,
+        message: MessageKey,
+        after: Option<UserId>,
+        count: usize,
+    ) -> Result<Vec<MemberReactions>, StoreError> {
+        self.read(move |tables| updates::reactions(tables, &message, after, count)).await
     }
 }
 
@@ -173,31 +210,89 @@ fn page_after(
 ) -> Result<Page, StoreError> {
     let view = tables.view();
     let head = head_sequence(&view, chat_id)?;
-    let message_key = |sequence| keys::message(MessageLocation { chat_id, sequence });
-    let mut page = Page { messages: vec![], examined: head, head };
+    let mut page = Page { examined: head, head, ..Page::default() };
     if after >= head {
         return Ok(page);
     }
-    let mut bytes = 0;
-    let mut last = after;
+    let (mut bytes, mut updated) = (0, BTreeMap::new());
+    page.examined = after;
     // Read no row above the head, which was read first: every row up to it was written before it.
-    let rows = messages(&view, message_key(after.next())..=message_key(head));
-    for (examined, message) in rows.enumerate() {
-        let message = message?;
-        let expired = message.is_expired(now);
-        let size = if expired { 0 } else { message.body.size() };
-        let fits = page.messages.is_empty() || bytes + size <= bounds.bytes;
-        if examined > 0 && (examined >= bounds.count || !fits) {
-            page.examined = last;
-            break;
+    for (examined, entry) in entries(&view, chat_id, after.next(), head).enumerate() {
+        let entry = entry?;
+        let alive = !entry.is_expired(now);
+        // A message below the page is in it once, however many updates of it follow.
+        let other = match &entry {
+            Entry::Update(update) if alive && update.target <= after && !updated.contains_key(&update.target) => {
+                updates::message_of(&view, update, now)?
+            }
+            _ => None,
+        };
+        let size = match &entry {
+            Entry::Message(message) if alive => message.json_size(),
+            Entry::Update(_) if alive => MESSAGE_FIELDS_BYTES + other.as_ref().map_or(0, Message::json_size),
+            _ => 0,
+        };
+        if examined > 0 && (examined >= bounds.count || bytes + size > bounds.bytes) {
+            page.updated = updated.into_values().collect();
+            return Ok(page);
         }
         bytes += size;
-        last = message.sequence;
-        if !expired {
-            page.messages.push(message);
+        page.examined = entry.sequence();
+        updated.extend(other.map(|message| (message.sequence, message)));
+        match entry {
+            Entry::Message(message) if alive => page.messages.push(message),
+            Entry::Update(update) if alive => page.updates.push(update),
+            _ => {}
         }
     }
+    page.updated = updated.into_values().collect();
+    page.examined = head;
     Ok(page)
+}
+
+/// An entry of a chat.
+enum Entry {
+    Message(Message),
+    Update(MessageUpdate),
+}
+
+impl Entry {
+    fn sequence(&self) -> Sequence {
+        match self {
+            Self::Message(message) => message.sequence,
+            Self::Update(update) => update.sequence,
+        }
+    }
+
+    fn is_expired(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Message(message) => message.is_expired(now),
+            Self::Update(update) => update.is_expired(now),
+        }
+    }
+}
+
+/// The entries of a range of sequences, ascending. A row that does not decode comes first.
+fn entries(
+    view: &View<'_>,
+    chat_id: ChatId,
+    first: Sequence,
+    last: Sequence,
+) -> impl Iterator<Item = Result<Entry, StoreError>> {
+    let key = |sequence| keys::message(MessageLocation { chat_id, sequence });
+    let mut messages = messages(view, key(first)..=key(last)).peekable();
+    let mut updates = updates::updates(view, chat_id, first, last).peekable();
+    std::iter::from_fn(move || {
+        let takes_update = match (messages.peek(), updates.peek()) {
+            (Some(Ok(message)), Some(Ok(update))) => update.sequence < message.sequence,
+            (None, _) | (_, Some(Err(_))) => true,
+            _ => false,
+        };
+        match takes_update {
+            true => updates.next().map(|update| update.map(Entry::Update)),
+            false => messages.next().map(|message| message.map(Entry::Message)),
+        }
+    })
 }
 
 fn unread(view: &View<'_>, query: &UnreadQuery, now: Timestamp) -> Result<UnreadCount, StoreError> {
@@ -227,10 +322,12 @@ fn head_sequence(view: &View<'_>, chat_id: ChatId) -> Result<Sequence, StoreErro
     }
 }
 
-/// The sequence of a chat's last message. It replaces a lost head row.
+/// The sequence of a chat's last entry. It replaces a lost head row.
 pub(crate) fn last_sequence(view: &View<'_>, chat_id: ChatId) -> Result<Sequence, StoreError> {
     let last = messages(view, first_key(chat_id)..=last_key(chat_id)).next_back().transpose()?;
-    Ok(last.map_or(Sequence::ZERO, |message| message.sequence))
+    let update = updates::updates(view, chat_id, Sequence::ZERO, Sequence(u64::MAX)).next_back().transpose()?;
+    let last = last.map_or(Sequence::ZERO, |message| message.sequence);
+    Ok(last.max(update.map_or(Sequence::ZERO, |update| update.sequence)))
 }
 
 fn first_key(chat_id: ChatId) -> [u8; 24] {
@@ -248,7 +345,7 @@ fn messages(
 ) -> impl DoubleEndedIterator<Item = Result<Message, StoreError>> {
     view.range(Table::Messages, range).map(|row| {
         let (key, row) = row?;
-        let message = keys::parse_message(&key).and_then(|place| decode_message(place, &row));
+        let message = keys::parse_message(&key).and_then(|location| decode_message(location, &row));
         message.map_err(|error| unreadable(Table::Messages, error))
     })
 }

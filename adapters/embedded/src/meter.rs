@@ -17,7 +17,7 @@ use crate::space;
 use crate::tables::{Table, Tables};
 
 /// Publishes the metrics, unless the database is being reopened.
-pub(crate) fn tell(link: &CommitterHandle, now: Timestamp) {
+pub(crate) fn record(link: &CommitterHandle, now: Timestamp) {
     gauge!("tidings_store_queue_jobs").set((link.commands.max_capacity() - link.commands.capacity()) as f64);
     let Some(tables) = link.tables.borrow().clone() else { return };
     gauge!("tidings_store_rows").set(tables.rows() as f64);

@@ -42,12 +42,12 @@ impl DueFrom {
 
 #[async_trait]
 impl NoticeStore for EmbeddedStore {
-    async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
+    async fn add_notices(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
         let due_from = self.link().due_from.clone();
         self.write(move |tx| {
             let mut table = Notices { tx, due_from: &due_from };
             for notice in notices {
-                table.owe(&notice)?;
+                table.add(&notice)?;
             }
             Ok(())
         })
@@ -72,11 +72,11 @@ struct Notices<'a, 'tx> {
 }
 
 impl Notices<'_, '_> {
-    fn owe(&mut self, notice: &Notice) -> Result<(), StoreError> {
+    fn add(&mut self, notice: &Notice) -> Result<(), StoreError> {
         let key = key(notice);
         let known = self.tx.get(Table::Notices, &keys::notice(key))?;
         let stays = match known {
-            Some(StoredNotice::Owed { .. }) => true,
+            Some(StoredNotice::Pending { .. }) => true,
             // A quiet period that ends before the notice is due does not suppress it, even if no scan has removed it
             // yet.
             Some(StoredNotice::Told { silent_until }) => notice.due_at < silent_until,
@@ -84,7 +84,7 @@ impl Notices<'_, '_> {
         };
         if !stays {
             let Notice { from, due_at, attempts, .. } = *notice;
-            self.replace(key, known, Some(StoredNotice::Owed { from, due_at, attempts }));
+            self.replace(key, known, Some(StoredNotice::Pending { from, due_at, attempts }));
         }
         Ok(())
     }
@@ -106,8 +106,8 @@ impl Notices<'_, '_> {
                 known => known?,
             };
             match known.filter(|known| known.moment() == moment) {
-                Some(known @ StoredNotice::Owed { from, due_at, attempts }) => {
-                    self.replace(key, Some(known), Some(StoredNotice::Owed { from, due_at: again_at, attempts }));
+                Some(known @ StoredNotice::Pending { from, due_at, attempts }) => {
+                    self.replace(key, Some(known), Some(StoredNotice::Pending { from, due_at: again_at, attempts }));
                     let NoticeKey { user_id, chat_id, device_id } = key;
                     taken.push(Notice { user_id, chat_id, device_id, from, due_at, attempts });
                 }
@@ -121,7 +121,7 @@ impl Notices<'_, '_> {
 
     /// The first index rows that are due.
     fn due(&self, now: Timestamp) -> Result<Vec<Slice>, StoreError> {
-        let range = keys::moment(self.due_from.get()).to_vec()..keys::behind(now).to_vec();
+        let range = keys::moment(self.due_from.get()).to_vec()..keys::just_after(now).to_vec();
         if range.is_empty() {
             return Ok(vec![]);
         }
@@ -139,13 +139,13 @@ impl Notices<'_, '_> {
     fn settle(&mut self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
         let key = key(notice);
         let known = self.tx.get(Table::Notices, &keys::notice(key))?;
-        let Some(StoredNotice::Owed { from, attempts, .. }) = known else { return Ok(()) };
+        let Some(StoredNotice::Pending { from, attempts, .. }) = known else { return Ok(()) };
         // A notice that starts at another message was added after this one had been settled elsewhere.
         if from == notice.from {
             let state = match settled {
-                Settled::Told { silent_until } => Some(StoredNotice::Told { silent_until }),
+                Settled::Notified { silent_until } => Some(StoredNotice::Told { silent_until }),
                 Settled::Again { at } => {
-                    Some(StoredNotice::Owed { from, due_at: at, attempts: attempts.saturating_add(1) })
+                    Some(StoredNotice::Pending { from, due_at: at, attempts: attempts.saturating_add(1) })
                 }
                 Settled::Dropped => None,
             };
@@ -174,7 +174,7 @@ impl StoredNotice {
     /// The time of the next check.
     fn moment(self) -> Timestamp {
         match self {
-            Self::Owed { due_at, .. } => due_at,
+            Self::Pending { due_at, .. } => due_at,
             Self::Told { silent_until } => silent_until,
         }
     }
@@ -232,14 +232,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory);
         let begins = |store: &EmbeddedStore| store.link().due_from.get();
-        store.owe(vec![notice(1, 100), notice(2, 200)]).await.unwrap();
+        store.add_notices(vec![notice(1, 100), notice(2, 200)]).await.unwrap();
         assert_eq!(begins(&store), at(0));
         assert_eq!(take(&store, 150).await, [notice(1, 100)]);
         assert_eq!(begins(&store), at(100), "what was taken was still there when it was looked for");
         assert_eq!(take(&store, 150).await, []);
         assert_eq!(begins(&store), at(150));
         assert_eq!(take(&store, 120).await, [], "a clock that stepped back");
-        store.owe(vec![notice(3, 50)]).await.unwrap();
+        store.add_notices(vec![notice(3, 50)]).await.unwrap();
         assert_eq!(begins(&store), at(50));
         assert_eq!(take(&store, 200).await, [notice(3, 50), notice(2, 200)]);
         store.close().await;
@@ -254,11 +254,11 @@ mod tests {
     async fn a_notice_of_the_same_commit_is_not_skipped() {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory);
-        store.owe(vec![notice(1, 200)]).await.unwrap();
+        store.add_notices(vec![notice(1, 200)]).await.unwrap();
         let due_from = store.link().due_from.clone();
         let taken = store.write(move |tx| {
             let mut notices = Notices { tx, due_from: &due_from };
-            notices.owe(&notice(2, 100))?;
+            notices.add(&notice(2, 100))?;
             notices.take_due(at(300), at(1_000_000), 10)
         });
         assert_eq!(taken.await.unwrap(), [notice(1, 200)]);
@@ -271,15 +271,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory);
         let told: Vec<_> = (0..LOOKED_AT_MAX as u128 + 1).map(|n| notice(n, 100)).collect();
-        store.owe(told.clone()).await.unwrap();
+        store.add_notices(told.clone()).await.unwrap();
         let due_from = store.link().due_from.clone();
         let settle = store.write(move |tx| {
             let mut notices = Notices { tx, due_from: &due_from };
-            told.iter().try_for_each(|notice| notices.settle(notice, Settled::Told { silent_until: at(200) }))
+            told.iter().try_for_each(|notice| notices.settle(notice, Settled::Notified { silent_until: at(200) }))
         });
         settle.await.unwrap();
         let behind = notice(9999, 300);
-        store.owe(vec![behind.clone()]).await.unwrap();
+        store.add_notices(vec![behind.clone()]).await.unwrap();
 
         assert_eq!(take(&store, 300).await, []);
         assert_eq!(indexed(&store).await, 2);
@@ -289,19 +289,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_notice_has_one_row_in_the_index_whatever_becomes_of_it() {
+    async fn a_notice_has_one_index_row_in_every_state() {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory);
-        let owed = notice(1, 100);
-        for settled in [Settled::Again { at: at(50) }, Settled::Told { silent_until: at(80) }] {
-            store.owe(vec![owed.clone(), owed.clone()]).await.unwrap();
+        let pending = notice(1, 100);
+        for settled in [Settled::Again { at: at(50) }, Settled::Notified { silent_until: at(80) }] {
+            store.add_notices(vec![pending.clone(), pending.clone()]).await.unwrap();
             assert_eq!(take(&store, 100).await.len(), 1);
-            store.settle(&owed, settled).await.unwrap();
+            store.settle(&pending, settled).await.unwrap();
             assert_eq!(indexed(&store).await, 1);
         }
-        store.owe(vec![owed.clone()]).await.unwrap();
+        store.add_notices(vec![pending.clone()]).await.unwrap();
         assert_eq!(indexed(&store).await, 1, "the silence that was over is gone");
-        store.settle(&owed, Settled::Dropped).await.unwrap();
+        store.settle(&pending, Settled::Dropped).await.unwrap();
         assert_eq!(indexed(&store).await, 0);
         store.close().await;
     }
@@ -311,7 +311,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory);
         let (damaged, sound) = (notice(1, 100), notice(2, 200));
-        store.owe(vec![damaged.clone(), sound.clone()]).await.unwrap();
+        store.add_notices(vec![damaged.clone(), sound.clone()]).await.unwrap();
         let spoil = store.write(move |tx| {
             tx.put_new(Table::Notices, &keys::notice(key(&damaged)), vec![0xff; 3]);
             Ok(())

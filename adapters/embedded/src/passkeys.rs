@@ -64,7 +64,7 @@ impl PasskeyStore for EmbeddedStore {
         .await
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         self.write(move |tx| {
             for key in tx.keys(Table::PasskeyIndex, &keys::user(user_id))? {
                 forget(tx, &key)?;

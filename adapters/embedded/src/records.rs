@@ -16,6 +16,7 @@ mod notify;
 mod passkey;
 mod report;
 mod restrictions;
+mod update;
 mod user;
 
 use domain::{ChatId, SessionId, Ttl, UserId};
@@ -26,6 +27,7 @@ pub(crate) use block::BlockedBy;
 pub(crate) use event::{LogRecord, LoggedMessage, encode_event};
 pub(crate) use message::{Fingerprint, Glance, HeadSummary, MessageLocation, SendKey, decode_message, encode_message};
 pub(crate) use notify::StoredNotice;
+pub(crate) use update::{decode_update, encode_update};
 pub(crate) use user::IdempotentRequest;
 
 type IdBytes = [u8; 16];
@@ -50,6 +52,22 @@ fn from_bytes<'a, R: Deserialize<'a>>(bytes: &'a [u8]) -> Result<R, BoxError> {
     match postcard::take_from_bytes(bytes)? {
         (row, []) => Ok(row),
         (_, rest) => Err(format!("{} trailing bytes", rest.len()).into()),
+    }
+}
+
+/// A number that a row has at its end since a later version; nothing if it has none.
+fn number_at_end(number: Option<u64>) -> Vec<u8> {
+    number.map(|number| to_bytes(&number)).unwrap_or_default()
+}
+
+/// Decodes what follows the parts of a row that every version writes. No version writes 0.
+fn read_number_at_end(rest: &[u8]) -> Result<Option<u64>, BoxError> {
+    match rest {
+        [] => Ok(None),
+        rest => match from_bytes(rest)? {
+            0 => Err("the number at its end is 0".into()),
+            number => Ok(Some(number)),
+        },
     }
 }
 
@@ -120,10 +138,11 @@ mod tests {
     use std::fmt::Debug;
 
     use domain::{
-        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, CredentialId, DeviceId, Event, EventBody,
-        EventId, GroupInvites, Invitation, Member, MembershipChange, Message, MessageId, Metadata, OneTimeCode,
-        Passkey, PasskeyId, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason,
-        Resolution, Role, Sequence, Session, SpentToken, Timestamp, User, Watermarks, WebPushSubscription,
+        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, CredentialId, DeliveryState, DeviceId, Event,
+        EventBody, EventId, EventNumber, GroupInvites, Invitation, Member, MembershipChange, Message, MessageId,
+        MessageState, Metadata, OneTimeCode, Passkey, PasskeyId, PendingCode, PresenceVisibility, PushDevice,
+        PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SpentToken, Timestamp,
+        TokenChain, User, Watermarks, WebPushSubscription,
     };
     use ports::{
         DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, StoredResponse,
@@ -147,6 +166,7 @@ mod tests {
             body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json),
             created_at: at(1_000_000),
             expires_at: Some(at(2_000_000)),
+            state: MessageState::default(),
         }
     }
 
@@ -164,7 +184,7 @@ mod tests {
         }
     }
 
-    fn place() -> MessageLocation {
+    fn location() -> MessageLocation {
         MessageLocation { chat_id: ChatId::from_bytes([2; 16]), sequence: Sequence(300) }
     }
 
@@ -177,14 +197,24 @@ mod tests {
     }
 
     #[test]
+    fn watermarks_of_an_earlier_version_have_no_times() {
+        let state = DeliveryState::from(Watermarks { delivered: Sequence(500), read: Sequence(2) });
+        assert_eq!(state.encode(), to_bytes(&(500u64, 2u64)));
+        assert_eq!(DeliveryState::decode(&to_bytes(&(500u64, 2u64))).unwrap(), state);
+    }
+
+    #[test]
     fn every_row_round_trips() {
         let (user_id, name) = (UserId::from_bytes([3; 16]), || "team".to_owned().try_into().unwrap());
         check(user_id);
         check(u64::MAX);
-        check(place());
+        check(location());
         check(Head::default());
-        check(Head::at(&message(), Ttl::from_secs(60)));
-        check(Watermarks { delivered: Sequence(500), read: Sequence(2) });
+        check(Head::at(&message(), Ttl::from_secs(60), 1_000_000));
+        let watermarks = Watermarks { delivered: Sequence(500), read: Sequence(2) };
+        check(DeliveryState::from(watermarks));
+        check(DeliveryState { watermarks, delivered_at: Some(at(8)), read_at: None });
+        check(DeliveryState { watermarks, delivered_at: Some(at(8)), read_at: Some(at(9)) });
         check(Member { muted_until: Some(Timestamp::MAX), ..Member::new(user_id, Role::Admin, at(5)) });
         let receipt = Receipt { message_id: MessageId::from_bytes([1; 16]), sequence: Sequence(9), created_at: at(7) };
         check(SendKey { receipt, fingerprint: [5; 16] });
@@ -206,7 +236,7 @@ mod tests {
             check(User { group_invites, last_seen_at: Some(at(1_000_000)), ..user() });
         }
         check(PendingDeletion { user_id, messages: MessageDisposition::Erase, begun_at: at(9) });
-        check(Session {
+        let session = Session {
             session_id: SessionId::from_bytes([6; 16]),
             user_id,
             device_id: DeviceId::from_bytes([7; 16]),
@@ -215,7 +245,17 @@ mod tests {
             expires_at: at(3),
             current: [8; 32],
             spent: Some(SpentToken { digest: [9; 32], spent_at: at(4), forgiven: true }),
-        });
+            overtaken: vec![
+                TokenChain {
+                    current: [10; 32],
+                    spent: Some(SpentToken { digest: [9; 32], spent_at: at(4), forgiven: true }),
+                },
+                TokenChain { current: [11; 32], spent: None },
+            ],
+        };
+        check(Session { spent: None, ..session.clone() });
+        check(Session { overtaken: vec![], ..session.clone() });
+        check(session);
         check(OneTimeCode {
             pending: Some(PendingCode { digest: [1; 32], expires_at: at(9), tries_left: 4 }),
             locked_until: Some(at(10)),
@@ -226,6 +266,14 @@ mod tests {
             begun_at: at(3),
             response: Some(StoredResponse { status: 201, body: vec![1, 2, 3] }),
         });
+    }
+
+    #[test]
+    fn a_session_from_before_overtaken_tokens_were_kept_is_read() {
+        let row = [&[6; 16][..], &[3; 16], &[7; 16], &[1, 2, 3], &[8; 32], &[0]].concat();
+        let session = Session::decode(&row).unwrap();
+        assert_eq!((session.overtaken.len(), session.encode()), (0, row.clone()));
+        assert!(Session::decode(&[&row[..], &[0]].concat()).is_err(), "an empty list is not stored");
     }
 
     #[test]
@@ -247,7 +295,7 @@ mod tests {
         {
             check(PushDevice { user_id, device_id, target, registered_at: at(300) });
         }
-        check(StoredNotice::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 });
+        check(StoredNotice::Pending { from: Sequence(300), due_at: at(1_000_000), attempts: 9 });
         check(StoredNotice::Told { silent_until: at(1_000_000) });
         let event = UndeliveredItem::Event { position: Position(300), event_id: EventId::from_bytes([6; 16]), chat_id };
         let unreadable = UndeliveredItem::Unreadable { position: Position(300) };
@@ -340,27 +388,28 @@ mod tests {
     #[test]
     fn a_message_round_trips_without_its_place() {
         let row = encode_message(&message());
-        assert_eq!(decode_message(place(), &row).unwrap(), message());
+        assert_eq!(decode_message(location(), &row).unwrap(), message());
 
         let metadata: Metadata = r#"{"a":"é"}"#.to_owned().try_into().unwrap();
         let rich = Message { body: message().body.with_metadata(Some(metadata.clone())), ..message() };
         let longer = encode_message(&rich);
         assert_eq!(longer, [&row, metadata.as_str().as_bytes()].concat(), "metadata is the end of a row");
-        assert_eq!(decode_message(place(), &longer).unwrap(), rich);
+        assert_eq!(decode_message(location(), &longer).unwrap(), rich);
         assert_eq!(Glance::decode(&longer).unwrap(), Glance::decode(&row).unwrap());
-        assert!(decode_message(place(), &longer[..longer.len() - 1]).is_err(), "a part of it is no object");
+        assert!(decode_message(location(), &longer[..longer.len() - 1]).is_err(), "a part of it is no object");
     }
 
     #[test]
     fn an_event_of_a_message_is_its_place_and_any_other_is_whole() {
         let origin_connection_id = Some(ConnectionId::from_bytes([5; 16]));
-        let event = Event::message_persisted(message(), origin_connection_id);
+        let event = Event::message_persisted(message(), origin_connection_id).numbered(Some(EventNumber(300)));
         let logged = LoggedMessage {
-            place: place(),
+            location: location(),
             sender_id: message().sender_id,
             client_message_id: message().client_message_id,
             created_at: message().created_at,
             origin_connection_id,
+            event_number: Some(EventNumber(300)),
         };
         assert_eq!(LogRecord::decode(&encode_event(&event)).unwrap(), LogRecord::Message(logged));
 
@@ -386,8 +435,9 @@ mod tests {
             EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(1), Sequence(300)] },
         ];
         for body in bodies {
-            let event = Event { event_id: EventId::from_bytes([6; 16]), event_time: at(8), body };
-            assert_eq!(LogRecord::decode(&encode_event(&event)).unwrap(), LogRecord::Event(event));
+            let event_id = EventId::from_bytes([6; 16]);
+            let event = Event { event_id, event_time: at(8), event_number: Some(EventNumber(300)), body };
+            assert_eq!(LogRecord::decode(&encode_event(&event)).unwrap(), LogRecord::Event(event.into()));
         }
     }
 
@@ -397,10 +447,10 @@ mod tests {
         let (chat_id, user_id, changed_by) =
             (ChatId::from_bytes([2; 16]), UserId::from_bytes([3; 16]), UserId::from_bytes([4; 16]));
         let check = |body, expected: &[&[u8]]| {
-            let event = Event { event_id: EventId::from_bytes([6; 16]), event_time: at(300), body };
+            let event = Event { event_id: EventId::from_bytes([6; 16]), event_time: at(300), event_number: None, body };
             let row = [&[&[1][..], &[6; 16], &[0xac, 2]], expected].concat().concat();
             assert_eq!(encode_event(&event), row);
-            assert_eq!(LogRecord::decode(&row).unwrap(), LogRecord::Event(event));
+            assert_eq!(LogRecord::decode(&row).unwrap(), LogRecord::Event(event.into()));
         };
         let changes = [MembershipChange::Added, MembershipChange::Removed, MembershipChange::RoleChanged];
         let roles = [Role::Member, Role::Admin, Role::Owner];
@@ -437,11 +487,38 @@ mod tests {
         assert_eq!(sent, row.concat());
     }
 
+    /// A store of version 0.2 has heads and events without a number.
+    #[test]
+    fn a_number_is_nothing_but_the_end_of_a_row() {
+        let head = Head::at(&message(), Ttl::from_secs(60), 0);
+        let counted = Head { changes: 300, ..head.clone() };
+        assert_eq!(counted.encode(), [&head.encode()[..], &[0xac, 2]].concat());
+        assert_eq!(Head::decode(&head.encode()).unwrap(), head);
+        let renamed = EventBody::ChatRenamed {
+            chat_id: ChatId::from_bytes([2; 16]),
+            name: "new".to_owned().try_into().unwrap(),
+            changed_by: UserId::from_bytes([4; 16]),
+        };
+        let event_id = EventId::from_bytes([6; 16]);
+        let renamed = Event { event_id, event_time: at(300), event_number: None, body: renamed };
+        for event in [renamed, Event::message_persisted(message(), None)] {
+            let row = encode_event(&event);
+            let numbered = encode_event(&event.clone().numbered(Some(EventNumber(300))));
+            assert_eq!(numbered, [&row[..], &[0xac, 2]].concat());
+            let number = |row: &[u8]| match LogRecord::decode(row).unwrap() {
+                LogRecord::Message(logged) | LogRecord::Update(logged) => logged.event_number,
+                LogRecord::Event(event) => event.event_number,
+            };
+            assert_eq!((number(&row), number(&numbered)), (None, Some(EventNumber(300))));
+            assert!(LogRecord::decode(&numbered[..numbered.len() - 1]).is_err(), "a part of a number is none");
+        }
+    }
+
     #[test]
     fn a_head_gives_its_counter_without_the_rest() {
         for message_ttl in [None, Ttl::from_secs(60)] {
-            let counter = HeadSummary { sequence: Sequence(300), message_ttl };
-            assert_eq!(HeadSummary::decode(&Head::at(&message(), message_ttl).encode()).unwrap(), counter);
+            let counter = HeadSummary { sequence: Sequence(300), message_ttl, changes: 4 };
+            assert_eq!(HeadSummary::decode(&Head::at(&message(), message_ttl, 4).encode()).unwrap(), counter);
         }
     }
 

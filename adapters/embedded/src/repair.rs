@@ -15,13 +15,14 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use domain::{Chat, ChatId, ChatName, ChatType, Member, Message, Sequence, Timestamp, UserId};
+use domain::{Chat, ChatId, ChatName, ChatType, Member, Message, Timestamp, UserId};
 use fjall::Slice;
 use ports::{BoxError, ExportKind, Head, Moved, RandomIds, StoreError};
 
 use self::raw::RawDatabase;
 use crate::directory::{Directory, StoreOpenError};
 use crate::keys;
+use crate::log::end_of_log;
 use crate::records::{MessageLocation, Stored, decode_message};
 use crate::store_file::StoreFile;
 use crate::tables::{DatabaseError, Table, Tables, View, check_key};
@@ -258,10 +259,12 @@ impl Mover<'_> {
         if left_out > 0 {
             self.repaired.left_out.insert(ExportKind::Chat.name(), left_out);
         }
+        // Every change of a chat was an event of the log, so a chat without its head continues above all its numbers.
+        let changes_max = end_of_log(self.salvaged)?;
         let mut moved = vec![];
         for (chat_id, traces) in chats {
             let is_recovered = traces.chat.is_none();
-            let Some((chat, head)) = traces.chat(chat_id, self.now) else { continue };
+            let Some((chat, head)) = traces.chat(chat_id, self.now, changes_max) else { continue };
             if is_recovered {
                 self.repaired.recovered_chats.push(chat_id);
             }
@@ -283,7 +286,7 @@ struct Traces {
 
 impl Traces {
     /// The chat and its head; `None` if it has no members.
-    fn chat(self, chat_id: ChatId, now: Timestamp) -> Option<(Chat, Head)> {
+    fn chat(self, chat_id: ChatId, now: Timestamp, changes_max: u64) -> Option<(Chat, Head)> {
         let ttl = self.head.as_ref().and_then(|head| head.message_ttl);
         let chat = match self.chat {
             Some(chat) => chat,
@@ -304,10 +307,10 @@ impl Traces {
             }
         };
         let chat = Chat { member_count: self.members.len() as u32, ..chat };
-        let empty = Head { sequence: Sequence(0), last_message: None, message_ttl: chat.message_ttl };
+        let empty = Head { message_ttl: chat.message_ttl, changes: changes_max, ..Head::default() };
         let head = self.head.unwrap_or(empty);
         let head = match self.last_message {
-            Some(last) if last.sequence > head.sequence => Head::at(&last, chat.message_ttl),
+            Some(last) if last.sequence > head.sequence => Head::at(&last, chat.message_ttl, head.changes),
             _ => head,
         };
         Some((chat, head))
@@ -315,7 +318,7 @@ impl Traces {
 }
 
 fn message((key, row): &(Slice, Slice)) -> Option<Message> {
-    keys::parse_message(key).and_then(|place| decode_message(place, row)).ok()
+    keys::parse_message(key).and_then(|location| decode_message(location, row)).ok()
 }
 
 /// Every sequence without a message up to the heads of all chats.

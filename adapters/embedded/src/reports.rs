@@ -70,7 +70,7 @@ impl ReportStore for EmbeddedStore {
         .await
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         self.write(move |tx| {
             for key in tx.keys(Table::ReportIndex, &keys::reports_of(user_id))? {
                 forget(tx, parse(&key)?)?;

@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
 use domain::{
-    Chat, ChatId, CredentialId, DeviceId, Invitation, Member, MessageId, OneTimeCode, Passkey, PushDevice, Report,
-    ReportId, Restrictions, Session, SessionId, Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, CredentialId, DeliveryState, DeviceId, Invitation, Member, MessageId, OneTimeCode, Passkey,
+    PushDevice, Reaction, Report, ReportId, Restrictions, Session, SessionId, Timestamp, User, UserId,
 };
 use ports::{BoxError, DeadLetter, DeadLetterId, ExportKind, Head, PendingDeletion};
 
@@ -14,6 +14,7 @@ use crate::bookmark::hex;
 use crate::keys::{self, Expiring, NoticeKey};
 use crate::records::{
     BlockedBy, IdempotentRequest, LogRecord, MessageLocation, SendKey, Stored, StoredNotice, decode_message,
+    decode_update,
 };
 use crate::tables::Table;
 
@@ -59,6 +60,8 @@ impl Table {
             ExportKind::Restriction => Self::Restrictions,
             ExportKind::Invitation => Self::Invitations,
             ExportKind::Passkey => Self::Passkeys,
+            ExportKind::Update => Self::Updates,
+            ExportKind::Reactions => Self::Reactions,
         }
     }
 
@@ -73,7 +76,7 @@ impl Table {
                 |key, _| Ok(keys::parse_direct(key)?.users().map(|user_id| user_id.to_string()).join(" ")),
                 kept::<ChatId>,
             ),
-            Self::Watermarks => (membership, kept::<Watermarks>),
+            Self::Watermarks => (membership, kept::<DeliveryState>),
             Self::Members => (
                 |key, _| keys::parse_member(key).map(|(chat_id, user_id)| format!("{chat_id} {user_id}")),
                 kept::<Member>,
@@ -81,11 +84,11 @@ impl Table {
             Self::Memberships => (membership, kept::<Member>),
             Self::Heads => (chat, kept::<Head>),
             Self::Messages => (
-                |key, _| keys::parse_message(key).map(|place| format!("{} {}", place.chat_id, place.sequence)),
+                |key, _| keys::parse_message(key).map(|location| format!("{} {}", location.chat_id, location.sequence)),
                 |key, row| {
-                    let place = keys::parse_message(key)?;
-                    let expires_at = decode_message(place, row)?.expires_at;
-                    Ok(expires_at.and_then(|at| expiry(at, Expiring::Message(place))))
+                    let location = keys::parse_message(key)?;
+                    let expires_at = decode_message(location, row)?.expires_at;
+                    Ok(expires_at.and_then(|at| expiry(at, Expiring::Message(location))))
                 },
             ),
             Self::MessagePlaces => (|key, _| id(key, MessageId::from_bytes), kept::<MessageLocation>),
@@ -119,7 +122,7 @@ impl Table {
             Self::PushDevices => (digits, kept::<PushDevice>),
             Self::Notices => (digits, |key, row| {
                 let at = match StoredNotice::decode(row)? {
-                    StoredNotice::Owed { due_at, .. } => due_at,
+                    StoredNotice::Pending { due_at, .. } => due_at,
                     StoredNotice::Told { silent_until } => silent_until,
                 };
                 Ok(Some((Table::NoticesDue, keys::notice_due(at, notice(key)?).to_vec())))
@@ -162,6 +165,21 @@ impl Table {
                 kept::<CredentialId>,
             ),
             Self::Deletions => (digits, kept::<PendingDeletion>),
+            Self::Updates => (
+                |key, _| keys::parse_message(key).map(|location| format!("{} {}", location.chat_id, location.sequence)),
+                |key, row| {
+                    let location = keys::parse_message(key)?;
+                    let expires_at = decode_update(location, row)?.expires_at;
+                    Ok(expires_at.and_then(|at| expiry(at, Expiring::Update(location))))
+                },
+            ),
+            Self::Reactions => (
+                |key, _| {
+                    let (location, user_id) = keys::parse_reactions(key)?;
+                    Ok(format!("{} {} {user_id}", location.chat_id, location.sequence))
+                },
+                kept::<Vec<Reaction>>,
+            ),
         };
         RowFormat { name, decode }
     }

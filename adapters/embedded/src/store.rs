@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_whose_committer_has_died_refuses_writes_and_says_that_it_is_closed() {
+    async fn a_store_without_its_committer_refuses_writes_as_closed() {
         let directory = tempfile::tempdir().unwrap();
         let store =
             EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))

@@ -99,10 +99,14 @@ pub(crate) enum Table {
     PasskeyIndex,
     /// User -> deletion: accounts of which something is left to delete.
     Deletions,
+    /// Chat, sequence -> update of a message.
+    Updates,
+    /// Chat, sequence of a message, user -> reactions of the user on it. A user without any has no row.
+    Reactions,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 34] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -137,6 +141,8 @@ impl Table {
         Self::Passkeys,
         Self::PasskeyIndex,
         Self::Deletions,
+        Self::Updates,
+        Self::Reactions,
     ];
 
     /// The name on disk and in errors.
@@ -176,6 +182,8 @@ impl Table {
             Self::Passkeys => "passkeys",
             Self::PasskeyIndex => "passkey_index",
             Self::Deletions => "deletions",
+            Self::Updates => "updates",
+            Self::Reactions => "reactions",
         }
     }
 
@@ -672,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_point_at_appears_before_them() {
+    fn referenced_tables_are_flushed_before_their_references() {
         let pointing = [
             (Table::UserKeys, Table::Users),
             (Table::DirectChats, Table::Chats),

@@ -3,23 +3,23 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
 use domain::{
-    Chat, ChatId, Invitation, Member, Passkey, PushDevice, Restrictions, Session, SessionId, Timestamp, User, UserId,
-    Watermarks,
+    Chat, ChatId, DeliveryState, Invitation, Member, Passkey, PushDevice, Restrictions, Session, SessionId, Timestamp,
+    User, UserId,
 };
 use fjall::Slice;
 use ports::{
-    BoxError, ExportKind, ExportPage, ExportSource, ExportedSend, Head, ImportAdmission, ImportId, ImportTarget, Moved,
-    PageBookmark, StoreError,
+    BoxError, ExportKind, ExportPage, ExportSource, ExportedSend, Head, ImportAdmission, ImportId, ImportTarget,
+    MemberReactions, MessageKey, Moved, PageBookmark, StoreError,
 };
 
 use crate::EmbeddedStore;
 use crate::blocks;
-use crate::bookmark::{behind, behind_key, hex};
+use crate::bookmark::{hex, range_after, start_after};
 use crate::error::unreadable;
 use crate::invitations;
 use crate::keys::{self, Expiring};
 use crate::passkeys;
-use crate::records::{MessageLocation, SendKey, Stored, decode_message, encode_message};
+use crate::records::{MessageLocation, SendKey, Stored, decode_message, decode_update, encode_message, encode_update};
 use crate::sessions;
 use crate::tables::{Table, View};
 use crate::tx::Tx;
@@ -36,11 +36,11 @@ impl ExportSource for EmbeddedStore {
         count: usize,
         at: Timestamp,
     ) -> Result<ExportPage, StoreError> {
-        let (after, table) = (behind(after)?, Table::exported(kind));
+        let (after, table) = (start_after(after)?, Table::exported(kind));
         self.read(move |tables| {
             let view = tables.view();
             let (mut rows, mut last, mut passed) = (vec![], None, 0);
-            for row in view.range(table, behind_key(after)).take(count) {
+            for row in view.range(table, range_after(after)).take(count) {
                 let (key, row) = row?;
                 let moved = moved(&view, kind, &key, &row, at).map_err(|error| unreadable(table, error))?;
                 rows.extend(moved.and_then(|moved| moved.at(at)));
@@ -140,9 +140,18 @@ pub(crate) fn moved(
         ExportKind::Pair => Moved::Pair { pair: keys::parse_direct(key)?, chat_id: ChatId::decode(row)? },
         ExportKind::Member => {
             let (chat_id, user_id) = keys::parse_member(key)?;
-            let watermarks: Option<Watermarks> = view.get(Table::Watermarks, &keys::membership(user_id, chat_id))?;
+            let state: Option<DeliveryState> = view.get(Table::Watermarks, &keys::membership(user_id, chat_id))?;
             // Missing watermarks read as 0 everywhere.
-            Moved::Member { chat_id, member: Member::decode(row)?, watermarks: watermarks.unwrap_or_default() }
+            Moved::Member { chat_id, member: Member::decode(row)?, delivery_state: state.unwrap_or_default() }
+        }
+        ExportKind::Update => Moved::Update(decode_update(keys::parse_message(key)?, row)?),
+        ExportKind::Reactions => {
+            let (location, user_id) = keys::parse_reactions(key)?;
+            let message = view.get_bytes(Table::Messages, &keys::message(location))?;
+            // The reactions of a message that is being purged.
+            let Some(message) = message else { return Ok(None) };
+            let message = MessageKey::from(&decode_message(location, &message)?);
+            Moved::Reactions { message, member: MemberReactions { user_id, reactions: Stored::decode(row)? } }
         }
         ExportKind::Message => Moved::Message(decode_message(keys::parse_message(key)?, row)?),
         ExportKind::Send => {
@@ -175,19 +184,30 @@ pub(crate) fn take_in(tx: &mut Tx<'_>, row: &Moved) -> Result<(), StoreError> {
             tx.put(Table::Heads, &keys::chat(chat.chat_id), head);
         }
         Moved::Pair { pair, chat_id } => tx.put(Table::DirectChats, &keys::direct(*pair), chat_id),
-        Moved::Member { chat_id, member, watermarks } => {
+        Moved::Member { chat_id, member, delivery_state } => {
             let of_user = keys::membership(member.user_id, *chat_id);
-            tx.put(Table::Watermarks, &of_user, watermarks);
+            tx.put(Table::Watermarks, &of_user, delivery_state);
             tx.put(Table::Members, &keys::member(*chat_id, member.user_id), member);
             tx.put(Table::Memberships, &of_user, member);
         }
         Moved::Message(message) => {
-            let place = MessageLocation { chat_id: message.chat_id, sequence: message.sequence };
-            tx.put_new(Table::Messages, &keys::message(place), encode_message(message));
-            tx.put(Table::MessagePlaces, &message.message_id.to_bytes(), &place);
+            let location = MessageLocation { chat_id: message.chat_id, sequence: message.sequence };
+            tx.put_new(Table::Messages, &keys::message(location), encode_message(message));
+            tx.put(Table::MessagePlaces, &message.message_id.to_bytes(), &location);
             if let Some(expires_at) = message.expires_at {
-                tx.expire(expires_at, Expiring::Message(place));
+                tx.expire(expires_at, Expiring::Message(location));
             }
+        }
+        Moved::Update(update) => {
+            let location = MessageLocation { chat_id: update.chat_id, sequence: update.sequence };
+            tx.put_new(Table::Updates, &keys::message(location), encode_update(update));
+            if let Some(expires_at) = update.expires_at {
+                tx.expire(expires_at, Expiring::Update(location));
+            }
+        }
+        Moved::Reactions { message: MessageKey { chat_id, sequence, .. }, member } => {
+            let location = MessageLocation { chat_id: *chat_id, sequence: *sequence };
+            tx.put(Table::Reactions, &keys::reactions(location, member.user_id), &member.reactions);
         }
         Moved::Send(send) => {
             let ExportedSend { chat_id, sender_id, client_message_id, receipt, fingerprint } = send;

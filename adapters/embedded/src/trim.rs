@@ -79,7 +79,7 @@ impl Trimmer {
         let thread = thread::Builder::new().name("trimmer".to_owned()).spawn(move || {
             let mut search = Search::new(link, clock, purged_bytes_max);
             let mut periods = 0;
-            meter::tell(&search.link, search.clock.now());
+            meter::record(&search.link, search.clock.now());
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 periods = (periods + 1) % PERIODS_UNTIL_OVER;
                 if let Some(tables) = search.link.tables.borrow().clone() {
@@ -89,7 +89,7 @@ impl Trimmer {
                     search.expiries_from.clear();
                 }
                 if periods % PERIODS_UNTIL_TOLD == 0 {
-                    meter::tell(&search.link, search.clock.now());
+                    meter::record(&search.link, search.clock.now());
                 }
                 if search.tick() && forgets {
                     search.period();
@@ -174,7 +174,7 @@ impl Search {
             for (offset, message) in old {
                 tx.delete(Table::Log, &keys::offset(offset));
                 if let Some(message) = message {
-                    purge::forget_send(tx, message.place, message.sender_id, message.client_message_id)?;
+                    purge::forget_send(tx, message.location, message.sender_id, message.client_message_id)?;
                 }
             }
             tx.put(Table::Meta, LOG_START, &start);
@@ -187,7 +187,7 @@ impl Search {
     /// Deletes rows at their expiry time.
     fn purge_expired(&mut self) -> Result<TrimStep, StoreError> {
         let Some(tables) = self.link.tables.borrow().clone() else { return Ok(TrimStep::Last) };
-        let range = self.expiries_from.clone()..keys::behind(self.clock.now()).to_vec();
+        let range = self.expiries_from.clone()..keys::just_after(self.clock.now()).to_vec();
         if range.is_empty() {
             return Ok(TrimStep::Last);
         }
@@ -326,7 +326,7 @@ fn old_events(tables: &Tables, from: u64, before: Timestamp) -> Result<Vec<(u64,
         let offset = keys::parse_offset(&key).map_err(|error| unreadable(Table::Log, error))?;
         let message = match LogRecord::decode(&row) {
             Ok(record) if record.time() >= before => break,
-            Ok(LogRecord::Message(message)) => Some(message),
+            Ok(LogRecord::Message(entry) | LogRecord::Update(entry)) => Some(entry),
             Ok(LogRecord::Event(_)) => None,
             // An unreadable record has no age, and consumers have buried it. It is trimmed with the events before it.
             Err(_) => None,

@@ -1,9 +1,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use domain::{ChatId, Event, EventBody, Invariant, Timestamp};
+use domain::{ChatId, Event, EventBody, EventNumber, Invariant, Timestamp};
 use fjall::Slice;
-use ports::{Ids, StoreError};
+use ports::{Head, Ids, StoreError};
 use quick_cache::unsync::Cache;
 
 use crate::erase;
@@ -181,15 +181,28 @@ impl<'a> Tx<'a> {
         self.put_new(Table::Expiries, &keys::expiry(at, what), vec![]);
     }
 
-    /// Logs an event of this job.
-    pub(crate) fn log(&mut self, body: EventBody) {
-        self.log_event(Event { event_id: self.ids.ulid().into(), event_time: self.now, body });
+    /// Logs a change or a purge of this job.
+    ///
+    /// A change gets the next number of its chat. A chat that has lost its head row has no numbers until it is repaired.
+    pub(crate) fn log(&mut self, body: EventBody) -> Result<(), StoreError> {
+        let event_number = if body.is_change() { self.count_change(body.chat_id())? } else { None };
+        self.log_event(Event { event_id: self.ids.ulid().into(), event_time: self.now, event_number, body });
+        Ok(())
+    }
+
+    /// Counts a change in the head row of its chat, and returns the number of its event.
+    fn count_change(&mut self, chat_id: ChatId) -> Result<Option<EventNumber>, StoreError> {
+        let key = keys::chat(chat_id);
+        let Some(head) = self.get::<Head>(Table::Heads, &key)? else { return Ok(None) };
+        let head = Head { changes: head.changes.saturating_add(1), ..head };
+        self.put(Table::Heads, &key, &head);
+        Ok(Some(EventNumber::at(head.sequence, head.changes)))
     }
 
     /// Records that a message is deleted, so its event disappears from the log too.
-    pub(crate) fn purged(&mut self, place: MessageLocation) {
-        if self.writes.purged.insert(place) {
-            self.job.purged.push(place);
+    pub(crate) fn purged(&mut self, location: MessageLocation) {
+        if self.writes.purged.insert(location) {
+            self.job.purged.push(location);
         }
     }
 
@@ -239,8 +252,8 @@ impl<'a> Tx<'a> {
                 None => drop(rows.remove(&key)),
             }
         }
-        for place in job.purged.drain(..) {
-            writes.purged.remove(&place);
+        for location in job.purged.drain(..) {
+            writes.purged.remove(&location);
         }
         writes.new_rows.truncate(job.new_rows);
         writes.events.truncate(job.events);
@@ -288,15 +301,17 @@ impl<'a> Tx<'a> {
 /// of the batch as they arrive (lsm-tree 3.1, `upgrade_version`).
 ///
 /// A head that is visible before its message would prove to a sync that the message does not exist, and its reader
-/// would never see it (G7). So messages are written before log records, and both before heads: a reader that sees a
-/// head or a log record finds the message. The same holds for other rows: a member without watermarks would look as if
+/// would never see it (G7). So messages are written before log records, and all other rows before heads: a reader that
+/// sees a head or a log record finds the message, and one that sees an update finds its message in the new state. The same holds for other rows: a member without watermarks would look as if
 /// they had read nothing.
 fn in_order(
     rows: Vec<HashMap<Slice, Option<Slice>>>,
     new_rows: Vec<(Table, Slice, Slice)>,
 ) -> impl Iterator<Item = (Table, Slice, Option<Slice>)> {
     let new_rows = new_rows.into_iter().map(|(table, key, row)| (table, key, Some(row)));
-    let rows = Table::ALL.into_iter().zip(rows);
+    let (heads, rows): (Vec<_>, Vec<_>) =
+        Table::ALL.into_iter().zip(rows).partition(|(table, _)| *table == Table::Heads);
+    let rows = rows.into_iter().chain(heads);
     new_rows.chain(rows.flat_map(|(table, rows)| rows.into_iter().map(move |(key, row)| (table, key, row))))
 }
 
@@ -353,12 +368,12 @@ mod tests {
         ChatId::from_bytes([n; 16])
     }
 
-    fn head(sequence: u64, ttl: u64) -> ports::Head {
-        ports::Head { sequence: Sequence(sequence), last_message: None, message_ttl: Ttl::from_secs(ttl) }
+    fn head(sequence: u64, ttl: u64) -> Head {
+        Head { sequence: Sequence(sequence), message_ttl: Ttl::from_secs(ttl), ..Head::default() }
     }
 
     fn counter(sequence: u64, ttl: u64) -> HeadSummary {
-        HeadSummary { sequence: Sequence(sequence), message_ttl: Ttl::from_secs(ttl) }
+        HeadSummary { sequence: Sequence(sequence), message_ttl: Ttl::from_secs(ttl), changes: 0 }
     }
 
     #[test]
@@ -390,19 +405,19 @@ mod tests {
     #[test]
     fn a_discarded_job_purges_nothing_and_there_is_nothing_to_commit() {
         on_tables(|tables, heads| {
-            let place = |n| MessageLocation { chat_id: chat(n), sequence: Sequence(1) };
+            let location = |n| MessageLocation { chat_id: chat(n), sequence: Sequence(1) };
             let mut tx = tx(tables, heads);
             tx.put(Table::Meta, b"key", &1u64);
-            tx.purged(place(1));
+            tx.purged(location(1));
             tx.discard();
             assert!(tx.is_empty());
             tx.put(Table::Meta, b"key", &1u64);
-            tx.purged(place(2));
+            tx.purged(location(2));
             tx.keep();
-            tx.purged(place(2));
-            tx.purged(place(3));
+            tx.purged(location(2));
+            tx.purged(location(3));
             tx.discard();
-            assert_eq!(tx.commit().unwrap().purged, HashSet::from([place(2)]));
+            assert_eq!(tx.commit().unwrap().purged, HashSet::from([location(2)]));
         });
     }
 
@@ -411,7 +426,8 @@ mod tests {
         on_tables(|tables, heads| {
             let left = |tx: &mut Tx<'_>| {
                 let name = "name".to_owned().try_into().unwrap();
-                tx.log(EventBody::ChatRenamed { chat_id: chat(1), name, changed_by: UserId::from_bytes([1; 16]) });
+                let changed_by = UserId::from_bytes([1; 16]);
+                tx.log(EventBody::ChatRenamed { chat_id: chat(1), name, changed_by }).unwrap();
             };
             let mut tx = tx(tables, heads);
             left(&mut tx);
@@ -482,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_those_of_the_commit_so_far() {
+    fn keys_include_earlier_jobs_of_the_commit() {
         on_tables(|tables, heads| {
             let mut first = tx(tables, heads);
             for key in [&b"a1"[..], b"a2", b"b1"] {
@@ -528,7 +544,7 @@ mod tests {
     fn g7_a_reader_that_sees_a_head_finds_its_message_while_workers_flush() {
         const COMMITS: u64 = 300;
         const MESSAGES: u64 = 50;
-        let place = |sequence| MessageLocation { chat_id: chat(1), sequence };
+        let location = |sequence| MessageLocation { chat_id: chat(1), sequence };
         on_tables(|tables, heads| {
             let done = AtomicBool::new(false);
             let looked = std::thread::scope(|scope| {
@@ -538,7 +554,7 @@ mod tests {
                         let view = tables.view();
                         let Some(row) = view.get_bytes(Table::Heads, &keys::chat(chat(1))).unwrap() else { continue };
                         let last = HeadSummary::decode(&row).unwrap().sequence;
-                        let message = view.get_bytes(Table::Messages, &keys::message(place(last))).unwrap();
+                        let message = view.get_bytes(Table::Messages, &keys::message(location(last))).unwrap();
                         looked += 1;
                         missing += u64::from(message.is_none());
                     }
@@ -557,7 +573,7 @@ mod tests {
                     let mut tx = tx(tables, heads);
                     for sequence in commit * MESSAGES + 1..=(commit + 1) * MESSAGES {
                         tx.put(Table::Heads, &keys::chat(chat(1)), &head(sequence, 60));
-                        tx.put_new(Table::Messages, &keys::message(place(Sequence(sequence))), vec![1]);
+                        tx.put_new(Table::Messages, &keys::message(location(Sequence(sequence))), vec![1]);
                     }
                     tx.keep();
                     tx.commit().unwrap();

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{Advance, ChatId, DeliveryState, Sequence, Timestamp, UserId, WatermarkKind};
 use ports::{StoreError, WatermarkStore};
 
 use crate::EmbeddedStore;
@@ -15,6 +15,7 @@ impl WatermarkStore for EmbeddedStore {
         chat_id: ChatId,
         kind: WatermarkKind,
         to: Sequence,
+        at: Timestamp,
     ) -> Result<Advance, StoreError> {
         self.write(move |tx| {
             if tx.get_bytes(Table::Members, &keys::member(chat_id, user_id))?.is_none() {
@@ -22,21 +23,21 @@ impl WatermarkStore for EmbeddedStore {
                 return Ok(if chat.is_some() { Advance::NotAMember } else { Advance::ChatNotFound });
             }
             let key = keys::membership(user_id, chat_id);
-            let watermarks: Watermarks = tx.get(Table::Watermarks, &key)?.unwrap_or_default();
+            let stored: DeliveryState = tx.get(Table::Watermarks, &key)?.unwrap_or_default();
             let head = match tx.counter(chat_id)? {
                 Some(counter) => counter.sequence,
                 None => last_sequence(&tx.committed(), chat_id)?,
             };
-            let advance = watermarks.advance(kind, to, head);
+            let advance = stored.watermarks.advance(kind, to, head);
             if let Advance::Moved(moved) = advance {
-                tx.put(Table::Watermarks, &key, &moved);
+                tx.put(Table::Watermarks, &key, &stored.moved(moved, at));
             }
             Ok(advance)
         })
         .await
     }
 
-    async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
+    async fn delivery_states(&self, of: &[(UserId, ChatId)]) -> Result<Vec<DeliveryState>, StoreError> {
         let keys: Vec<_> = of.iter().map(|(user_id, chat_id)| keys::membership(*user_id, *chat_id)).collect();
         self.read(move |tables| {
             let view = tables.view();

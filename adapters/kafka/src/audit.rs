@@ -56,7 +56,7 @@ impl AuditLog for KafkaAudit {
         count: usize,
     ) -> Result<AuditPage<AuditedRecord>, StoreError> {
         let round = after.map(|PageBookmark(text)| text.parse::<AuditPass>()).transpose()?;
-        let read = self.log.ask(AUDIT_GROUP, move |offsets| {
+        let read = self.log.call(AUDIT_GROUP, move |offsets| {
             let mut round = match round {
                 Some(round) => round,
                 None => AuditPass { number: 1, partitions: offsets.bounds()? },
@@ -72,7 +72,7 @@ impl AuditLog for KafkaAudit {
             };
             let (mut rows, came_since) = (vec![], round.number > 1);
             let next = offsets.records(RecordLocation { partition, offset: from }, end, count, |record| {
-                let place = RecordLocation { partition, offset: record.offset() };
+                let location = RecordLocation { partition, offset: record.offset() };
                 let event = read(partition.kind, record.key(), record.payload());
                 rows.push(AuditedRow {
                     table: Topic::of(partition.kind).name(),
@@ -80,7 +80,7 @@ impl AuditLog for KafkaAudit {
                     bytes: record.payload().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len),
                     end: End::Timed,
                     row: match event {
-                        Ok(event) => Ok(AuditedRecord { came_since, ..AuditedRecord::of(place.position(), &event) }),
+                        Ok(event) => Ok(AuditedRecord { came_since, ..AuditedRecord::of(location.position(), &event) }),
                         Err(reason) => Err(reason.to_string()),
                     },
                 });
@@ -96,17 +96,17 @@ impl AuditLog for KafkaAudit {
     }
 
     async fn consumers(&self) -> Result<Vec<ConsumerOffset>, StoreError> {
-        let mut places = vec![];
+        let mut offsets = vec![];
         for group in &self.groups {
-            let found = self.log.ask(group, |offsets| offsets.places()).await?;
-            places.extend(found.into_iter().map(|(partition, next, end)| ConsumerOffset {
+            let found = self.log.call(group, |offsets| offsets.progress()).await?;
+            offsets.extend(found.into_iter().map(|(partition, next, end)| ConsumerOffset {
                 group: group.clone(),
                 part: format!("partition {} of {}", partition.number, Topic::of(partition.kind).name()),
                 next: u64::try_from(next).unwrap_or(0),
                 end: u64::try_from(end).unwrap_or(0),
             }));
         }
-        Ok(places)
+        Ok(offsets)
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bookmark_says_where_each_partition_goes_on() {
+    fn a_bookmark_has_the_position_of_each_partition() {
         let at = |kind, number| Partition { kind, number };
         let partitions = BTreeMap::from([
             (at(EventKind::Message, 3), (7, 9)),

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
 
-use domain::{Event, EventBody, Timestamp};
+use domain::{Event, Timestamp};
 use ports::Record;
 
 use crate::location::{Partition, RecordLocation};
@@ -23,7 +23,7 @@ pub(crate) struct Buffer {
 }
 
 pub(crate) struct BufferedRecord {
-    pub(crate) place: RecordLocation,
+    pub(crate) location: RecordLocation,
     pub(crate) bytes: usize,
     pub(crate) what: Result<Arc<Event>, Box<DamagedRecord>>,
 }
@@ -57,13 +57,13 @@ impl Buffer {
     /// its returned records can no longer be committed here.
     pub(crate) fn revoke(&mut self, partition: Partition) {
         self.ours.remove(&partition);
-        self.entries.retain(|entry| entry.place.partition != partition);
+        self.entries.retain(|entry| entry.location.partition != partition);
         self.bytes = self.entries.iter().map(|entry| entry.bytes).sum();
     }
 
     /// Adds a record, unless its partition was revoked meanwhile.
     pub(crate) fn push(&mut self, entry: BufferedRecord) {
-        if self.ours.contains_key(&entry.place.partition) {
+        if self.ours.contains_key(&entry.location.partition) {
             self.bytes += entry.bytes;
             self.entries.push_back(entry);
         }
@@ -80,7 +80,7 @@ impl Buffer {
         self.entries.len() <= self.len_max / 2 && self.bytes <= self.bytes_max / 2
     }
 
-    /// Takes the next batch. Expired messages are left out (G11).
+    /// Takes the next batch. Expired messages and updates are left out (G11).
     pub(crate) fn take(&mut self, now: Timestamp) -> NextBatch {
         let mut records = vec![];
         let mut bytes = 0;
@@ -92,18 +92,16 @@ impl Buffer {
             }
             let Some(entry) = self.pop() else { break };
             bytes += entry.bytes;
-            if let Ok(event) = entry.what
-                && !is_expired(&event, now)
-            {
-                records.push(Record { position: entry.place.position(), event });
-            }
+            let position = entry.location.position();
+            let event = entry.what.ok().and_then(|event| event.read_at(now));
+            records.extend(event.map(|event| Record { position, event }));
         }
         if records.is_empty() { NextBatch::Nothing } else { NextBatch::Records(records) }
     }
 
     /// Skips the damaged record at the front, if it is still there.
-    pub(crate) fn pass_over(&mut self, place: RecordLocation) {
-        if self.entries.front().is_some_and(|entry| entry.place == place) {
+    pub(crate) fn skip(&mut self, location: RecordLocation) {
+        if self.entries.front().is_some_and(|entry| entry.location == location) {
             self.pop();
         }
     }
@@ -126,8 +124,8 @@ impl Buffer {
     fn pop(&mut self) -> Option<BufferedRecord> {
         let entry = self.entries.pop_front()?;
         self.bytes -= entry.bytes;
-        if let Some(progress) = self.ours.get_mut(&entry.place.partition) {
-            progress.returned = Some(entry.place.offset + 1);
+        if let Some(progress) = self.ours.get_mut(&entry.location.partition) {
+            progress.returned = Some(entry.location.offset + 1);
         }
         Some(entry)
     }
@@ -136,14 +134,10 @@ impl Buffer {
 /// Memory of a buffered record besides its bytes.
 pub(crate) const ENTRY_BYTES: usize = mem::size_of::<BufferedRecord>() + mem::size_of::<Event>();
 
-fn is_expired(event: &Event, now: Timestamp) -> bool {
-    matches!(&event.body, EventBody::MessagePersisted { message, .. } if message.is_expired(now))
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use domain::{ChatId, EventId, EventKind, UserId};
+    use domain::{ChatId, EventBody, EventId, EventKind, UserId};
 
     use super::*;
     use crate::record::UnreadableReason;
@@ -152,7 +146,7 @@ mod tests {
         Partition { kind: EventKind::Chat, number }
     }
 
-    fn place(number: i32, offset: i64) -> RecordLocation {
+    fn location(number: i32, offset: i64) -> RecordLocation {
         RecordLocation::new(partition(number), offset).unwrap()
     }
 
@@ -162,14 +156,19 @@ mod tests {
             name: "name".to_owned().try_into().unwrap(),
             changed_by: UserId::from_bytes([0; 16]),
         };
-        let event = Event { event_id: EventId::from_bytes([0; 16]), event_time: Timestamp::default(), body };
-        BufferedRecord { place: place(number, offset), bytes: 100, what: Ok(Arc::new(event)) }
+        let event = Event {
+            event_id: EventId::from_bytes([0; 16]),
+            event_time: Timestamp::default(),
+            event_number: None,
+            body,
+        };
+        BufferedRecord { location: location(number, offset), bytes: 100, what: Ok(Arc::new(event)) }
     }
 
     fn damaged(number: i32, offset: i64) -> BufferedRecord {
-        let place = place(number, offset);
-        let what = DamagedRecord { place, reason: UnreadableReason::Empty, key: None, value: Bytes::new() };
-        BufferedRecord { place, bytes: 100, what: Err(Box::new(what)) }
+        let location = location(number, offset);
+        let what = DamagedRecord { location, reason: UnreadableReason::Empty, key: None, value: Bytes::new() };
+        BufferedRecord { location, bytes: 100, what: Err(Box::new(what)) }
     }
 
     fn buffer(partitions: &[i32]) -> Buffer {
@@ -190,23 +189,23 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_is_gone_takes_its_records_and_its_place_along() {
+    fn a_revoked_partition_loses_its_records_and_position() {
         let mut buffer = buffer(&[0, 1]);
         buffer.push(entry(0, 5));
-        assert_eq!(take(&mut buffer), [place(0, 5)]);
+        assert_eq!(take(&mut buffer), [location(0, 5)]);
         for entry in [entry(0, 6), entry(1, 3), entry(0, 7)] {
             buffer.push(entry);
         }
         buffer.revoke(partition(0));
         buffer.push(entry(0, 8));
         assert_eq!(buffer.uncommitted(), BTreeMap::new());
-        assert_eq!(take(&mut buffer), [place(1, 3)]);
+        assert_eq!(take(&mut buffer), [location(1, 3)]);
         assert_eq!(buffer.uncommitted(), BTreeMap::from([(partition(1), 4)]));
         assert_eq!(buffer.bytes, 0);
     }
 
     #[test]
-    fn what_was_committed_is_committed_once() {
+    fn a_returned_event_is_committed_once() {
         let mut buffer = buffer(&[0, 1]);
         buffer.push(entry(0, 5));
         buffer.push(entry(1, 3));
@@ -240,16 +239,16 @@ mod tests {
         for entry in [entry(0, 0), damaged(0, 1), entry(0, 2)] {
             buffer.push(entry);
         }
-        assert_eq!(take(&mut buffer), [place(0, 0)]);
+        assert_eq!(take(&mut buffer), [location(0, 0)]);
         for _ in 0..2 {
             assert!(
-                matches!(buffer.take(Timestamp::default()), NextBatch::Damaged(damaged) if damaged.place == place(0, 1))
+                matches!(buffer.take(Timestamp::default()), NextBatch::Damaged(damaged) if damaged.location == location(0, 1))
             );
             assert_eq!(buffer.uncommitted(), BTreeMap::from([(partition(0), 1)]));
         }
-        buffer.pass_over(place(0, 1));
-        buffer.pass_over(place(0, 1));
-        assert_eq!(take(&mut buffer), [place(0, 2)]);
+        buffer.skip(location(0, 1));
+        buffer.skip(location(0, 1));
+        assert_eq!(take(&mut buffer), [location(0, 2)]);
         assert_eq!(buffer.uncommitted(), BTreeMap::from([(partition(0), 3)]));
     }
 
@@ -261,6 +260,6 @@ mod tests {
         assert_eq!(take(&mut buffer).len(), BATCH_LEN_MAX);
         assert_eq!(take(&mut buffer).len(), 300 - BATCH_LEN_MAX);
         (300..303).for_each(|offset| buffer.push(BufferedRecord { bytes: BATCH_BYTES_MAX, ..entry(0, offset) }));
-        assert_eq!(take(&mut buffer), [place(0, 300)]);
+        assert_eq!(take(&mut buffer), [location(0, 300)]);
     }
 }

@@ -27,8 +27,13 @@ pub(crate) struct Graveyard {
 impl Burial {
     /// Logs and counts a skipped record, and buries it if configured. Burying the same record again yields the same
     /// dead letter.
-    pub(crate) async fn bury(&self, topic: &str, damaged: &DamagedRecord, now: Timestamp) -> Result<(), StoreError> {
-        let position = damaged.place.position();
+    pub(crate) async fn add_dead_letter(
+        &self,
+        topic: &str,
+        damaged: &DamagedRecord,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let position = damaged.location.position();
         let reason = damaged.reason.to_string();
         if let Self::Both(graveyard) = self {
             let copy = copy(graveyard.topic.clone(), topic, damaged, &reason);
@@ -36,7 +41,7 @@ impl Burial {
             let id = Ulid::from_parts(0, position.0.into());
             let what = UndeliveredItem::Unreadable { position };
             let letter = DeadLetter { id, what, attempts: 1, reason: reason.clone(), dead_at: now };
-            graveyard.dead_letters.bury(letter).await?;
+            graveyard.dead_letters.add_dead_letter(letter).await?;
         }
         counter!("tidings_kafka_unreadable_total").increment(1);
         error!(position = position.0, reason, "skipping an unreadable record of the event log");
@@ -48,8 +53,8 @@ impl Burial {
 fn copy(dead_letters: String, topic: &str, damaged: &DamagedRecord, reason: &str) -> OutgoingRecord {
     let headers = vec![
         ("topic", topic.to_owned()),
-        ("partition", damaged.place.partition.number.to_string()),
-        ("offset", damaged.place.offset.to_string()),
+        ("partition", damaged.location.partition.number.to_string()),
+        ("offset", damaged.location.offset.to_string()),
         ("reason", reason.to_owned()),
     ];
     OutgoingRecord { topic: dead_letters, key: damaged.key.clone(), value: damaged.value.clone(), time: None, headers }

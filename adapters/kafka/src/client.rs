@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::{Clock, HealthCell, StoreError};
+use ports::{Clock, EngineHealth, HealthCell, StoreError};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{ClientContext, Statistics};
@@ -102,7 +102,7 @@ pub(crate) fn group_settings(config: &Config, group: &str) -> Result<ClientConfi
 }
 
 /// Whether the error means that brokers are unreachable. The consumer then reconnects automatically.
-pub(crate) fn is_away(error: &KafkaError) -> bool {
+pub(crate) fn is_unavailable(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve};
     let KafkaError::MessageConsumption(code) = error else { return false };
     matches!(code, AllBrokersDown | BrokerTransportFailure | OperationTimedOut | Resolve)
@@ -131,6 +131,13 @@ impl Monitor {
     pub(crate) fn failed(&self, reason: &str) {
         self.health.set_failing(self.clock.now(), reason);
     }
+
+    /// Records a failed request. If a connection has reported a reason, such as a refused certificate, that one says more.
+    pub(crate) fn request_failed(&self, reason: &str) {
+        if matches!(self.health.get(), EngineHealth::Ok) {
+            self.failed(reason);
+        }
+    }
 }
 
 impl ClientContext for Monitor {
@@ -147,7 +154,11 @@ impl ClientContext for Monitor {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.failed(&format!("{error}: {reason}"));
+        match error.rdkafka_error_code() {
+            // This error only repeats that no connection is left.
+            Some(RDKafkaErrorCode::AllBrokersDown) => self.request_failed(&format!("{error}: {reason}")),
+            _ => self.failed(&format!("{error}: {reason}")),
+        }
     }
 
     fn stats(&self, statistics: Statistics) {

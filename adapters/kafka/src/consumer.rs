@@ -32,9 +32,9 @@ impl EventConsumer for KafkaConsumer {
                 // There is no await point between taking and returning, so dropping the future loses no records.
                 NextBatch::Records(records) => return Ok(records),
                 NextBatch::Damaged(damaged) => {
-                    let topic = self.names.of(damaged.place.partition.kind);
-                    self.burial.bury(topic, &damaged, self.clock.now()).await?;
-                    self.reader.buffer().pass_over(damaged.place);
+                    let topic = self.names.of(damaged.location.partition.kind);
+                    self.burial.add_dead_letter(topic, &damaged, self.clock.now()).await?;
+                    self.reader.buffer().skip(damaged.location);
                 }
                 NextBatch::Nothing => match self.reader.failure() {
                     Some(failure) => return Err(failure),

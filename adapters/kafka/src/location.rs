@@ -69,26 +69,26 @@ mod tests {
 
     use super::*;
 
-    fn place(kind: EventKind, number: i32, offset: i64) -> RecordLocation {
+    fn location(kind: EventKind, number: i32, offset: i64) -> RecordLocation {
         RecordLocation::new(Partition { kind, number }, offset).unwrap()
     }
 
     #[test]
     fn the_bits_of_a_position_are_kind_partition_and_offset() {
-        assert_eq!(place(EventKind::Chat, 0, 7).position(), Position(7));
-        assert_eq!(place(EventKind::Member, 5, 7).position(), Position(0x4005_0000_0000_0007));
-        let last = place(EventKind::Message, PARTITIONS_MAX - 1, OFFSETS_MAX - 1);
+        assert_eq!(location(EventKind::Chat, 0, 7).position(), Position(7));
+        assert_eq!(location(EventKind::Member, 5, 7).position(), Position(0x4005_0000_0000_0007));
+        let last = location(EventKind::Message, PARTITIONS_MAX - 1, OFFSETS_MAX - 1);
         assert_eq!(last.position(), Position(0xbfff_ffff_ffff_ffff));
     }
 
     #[test]
-    fn a_position_behind_all_kinds_names_no_place() {
+    fn a_position_after_the_last_kind_has_no_row() {
         assert_eq!(RecordLocation::of(Position(0xc000_0000_0000_0000)), None);
         assert_eq!(RecordLocation::of(Position(u64::MAX)), None);
     }
 
     #[test]
-    fn what_does_not_fit_into_a_position_is_refused() {
+    fn a_malformed_position_is_refused() {
         for (number, offset) in [(PARTITIONS_MAX, 0), (-1, 0), (0, OFFSETS_MAX), (0, -1)] {
             let partition = Partition { kind: EventKind::Message, number };
             assert_eq!(RecordLocation::new(partition, offset), Err(Unnameable { partition: number, offset }));
@@ -106,7 +106,7 @@ mod tests {
             number in 0..PARTITIONS_MAX,
             offset in 0..OFFSETS_MAX - 1,
         ) {
-            let [first, second] = [offset, offset + 1].map(|offset| place(EventKind::Member, number, offset));
+            let [first, second] = [offset, offset + 1].map(|offset| location(EventKind::Member, number, offset));
             prop_assert!(first.position() < second.position());
         }
     }

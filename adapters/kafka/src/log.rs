@@ -2,8 +2,10 @@ use std::sync::Arc;
 use std::thread;
 
 use async_trait::async_trait;
-use domain::{Event, EventBody};
-use ports::{BoxError, Clock, DeadLetterStore, EngineHealth, EventConsumer, EventLog, Position, Start, StoreError};
+use domain::Event;
+use ports::{
+    BoxError, Clock, DeadLetterStore, EngineHealth, EventConsumer, EventLog, LogOrder, Position, Start, StoreError,
+};
 use tokio::task;
 
 use crate::burial::{Burial, Graveyard};
@@ -71,7 +73,7 @@ impl KafkaLog {
     }
 
     /// Runs a blocking broker request on a blocking thread.
-    pub(crate) async fn ask<T: Send + 'static>(
+    pub(crate) async fn call<T: Send + 'static>(
         &self,
         group: &str,
         question: impl FnOnce(&Offsets) -> Result<T, BoxError> + Send + 'static,
@@ -81,7 +83,7 @@ impl KafkaLog {
         let outcome = answer.await.map_err(StoreError::unavailable)?;
         match &outcome {
             Ok(_) => self.monitor.health.set_ok(),
-            Err(error) => self.monitor.failed(&error.to_string()),
+            Err(error) => self.monitor.request_failed(&error.to_string()),
         }
         outcome.map_err(StoreError::Unavailable)
     }
@@ -98,26 +100,25 @@ impl EventLog for KafkaLog {
 
     async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError> {
         self.leaving.settled().await;
-        self.ask(group, move |offsets| offsets.seek(to)).await?.map_err(StoreError::unavailable)
+        self.call(group, move |offsets| offsets.seek(to)).await?.map_err(StoreError::unavailable)
     }
 
     async fn lag(&self, group: &str) -> Result<u64, StoreError> {
-        self.ask(group, Offsets::lag).await
+        self.call(group, Offsets::lag).await
+    }
+
+    fn order(&self) -> LogOrder {
+        LogOrder::PerKind
     }
 
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
-        let Some(place) = RecordLocation::of(position) else { return Ok(None) };
-        match self.ask(LOOKUP_GROUP, move |offsets| offsets.event(place)).await? {
+        let Some(location) = RecordLocation::of(position) else { return Ok(None) };
+        match self.call(LOOKUP_GROUP, move |offsets| offsets.event(location)).await? {
             None => Ok(None),
             // An expired message is absent from every read, including this one (G11).
-            Some(Ok(Event { body: EventBody::MessagePersisted { message, .. }, .. }))
-                if message.is_expired(self.monitor.clock.now()) =>
-            {
-                Ok(None)
-            }
-            Some(Ok(event)) => Ok(Some(Arc::new(event))),
+            Some(Ok(event)) => Ok(Arc::new(event).read_at(self.monitor.clock.now())),
             Some(Err(reason)) => {
-                let table = Topic::of(place.partition.kind).name();
+                let table = Topic::of(location.partition.kind).name();
                 Err(StoreError::Corrupt { table, source: reason.into() })
             }
         }

@@ -10,7 +10,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, OwnedMessage};
 use rdkafka::{Message, Offset, TopicPartitionList};
 
-use crate::client::{CALL_TIMEOUT, KafkaOpenError, Monitor, group_settings, is_away};
+use crate::client::{CALL_TIMEOUT, KafkaOpenError, Monitor, group_settings, is_unavailable};
 use crate::config::Config;
 use crate::location::{Partition, RecordLocation};
 use crate::names::TopicNames;
@@ -66,12 +66,12 @@ impl Offsets {
     }
 
     /// The group's committed offset in each partition, and the partition's end offset, which is read afterwards.
-    pub(crate) fn places(&self) -> Result<Vec<(Partition, i64, i64)>, BoxError> {
+    pub(crate) fn progress(&self) -> Result<Vec<(Partition, i64, i64)>, BoxError> {
         let partitions = self.partitions()?;
         let committed = self.committed(&partitions)?;
         let ends = self.at(&partitions, END)?;
-        let place = |(partition, next)| Some((partition, next, *ends.get(&partition)?));
-        Ok(committed.into_iter().filter_map(place).collect())
+        let offsets = |(partition, next)| Some((partition, next, *ends.get(&partition)?));
+        Ok(committed.into_iter().filter_map(offsets).collect())
     }
 
     /// Passes up to `count` records of a partition to `take`, from `from` up to `end`. Returns the next offset to read.
@@ -92,7 +92,7 @@ impl Offsets {
                     left -= 1;
                     take(&record);
                 }
-                Some(Err(error)) if is_away(&error) => {}
+                Some(Err(error)) if is_unavailable(&error) => {}
                 Some(Err(error)) => return Err(error.into()),
                 None if !self.left().is_zero() => {}
                 // The caller requests the rest with its next call.
@@ -116,9 +116,9 @@ impl Offsets {
     }
 
     /// The event at a location; `None` if it was deleted by retention, or is not written yet.
-    pub(crate) fn event(&self, place: RecordLocation) -> Result<Option<Result<Event, UnreadableReason>>, BoxError> {
-        let record = self.record_from(place)?.filter(|record| record.offset() == place.offset);
-        Ok(record.map(|record| read(place.partition.kind, record.key(), record.payload())))
+    pub(crate) fn event(&self, location: RecordLocation) -> Result<Option<Result<Event, UnreadableReason>>, BoxError> {
+        let record = self.record_from(location)?.filter(|record| record.offset() == location.offset);
+        Ok(record.map(|record| read(location.partition.kind, record.key(), record.payload())))
     }
 
     /// The start offset of each partition.
@@ -130,12 +130,12 @@ impl Offsets {
             Start::Oldest => self.at(&partitions, OLDEST),
             Start::Time(time) => self.at_time(ends, time),
             Start::At(position) => {
-                let place = RecordLocation::of(position).filter(|place| ends.contains_key(&place.partition));
-                let Some(place) = place else { return Ok(ends) };
-                let Some(record) = self.record_from(place)? else { return Ok(ends) };
+                let location = RecordLocation::of(position).filter(|location| ends.contains_key(&location.partition));
+                let Some(location) = location else { return Ok(ends) };
+                let Some(record) = self.record_from(location)? else { return Ok(ends) };
                 // The other partitions start at the same time.
                 let mut offsets = self.at_time(ends, timestamp(&record))?;
-                offsets.insert(place.partition, record.offset());
+                offsets.insert(location.partition, record.offset());
                 Ok(offsets)
             }
         }
@@ -156,8 +156,8 @@ impl Offsets {
         Ok(offsets)
     }
 
-    fn is_of_time(&self, place: RecordLocation, time: Timestamp) -> Result<bool, BoxError> {
-        Ok(self.record_from(place)?.is_some_and(|record| timestamp(&record) >= time))
+    fn is_of_time(&self, location: RecordLocation, time: Timestamp) -> Result<bool, BoxError> {
+        Ok(self.record_from(location)?.is_some_and(|record| timestamp(&record) >= time))
     }
 
     fn partitions(&self) -> Result<Vec<Partition>, BoxError> {
@@ -204,16 +204,16 @@ impl Offsets {
     }
 
     /// The record at a location, or the next retained one; `None` past the end.
-    fn record_from(&self, place: RecordLocation) -> Result<Option<OwnedMessage>, BoxError> {
-        let name = self.names.of(place.partition.kind);
-        let (oldest, end) = match self.consumer.fetch_watermarks(name, place.partition.number, self.left()) {
+    fn record_from(&self, location: RecordLocation) -> Result<Option<OwnedMessage>, BoxError> {
+        let name = self.names.of(location.partition.kind);
+        let (oldest, end) = match self.consumer.fetch_watermarks(name, location.partition.number, self.left()) {
             Err(error) if is_unknown(&error) => return Ok(None),
             watermarks => watermarks?,
         };
-        if place.offset >= end {
+        if location.offset >= end {
             return Ok(None);
         }
-        let from = BTreeMap::from([(place.partition, place.offset.max(oldest))]);
+        let from = BTreeMap::from([(location.partition, location.offset.max(oldest))]);
         self.consumer.assign(&self.names.list(&from)?)?;
         loop {
             match self.consumer.poll(self.left()) {

@@ -81,7 +81,7 @@ impl Publisher {
         match &outcome {
             Ok(()) => self.monitor.health.set_ok(),
             Err(error) => {
-                self.monitor.failed(&error.to_string());
+                self.monitor.request_failed(&error.to_string());
                 self.abandon(&producer);
             }
         }

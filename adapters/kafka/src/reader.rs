@@ -16,7 +16,7 @@ use tokio::{task, time};
 use tracing::{info, warn};
 
 use crate::buffer::{Buffer, BufferedRecord, ENTRY_BYTES};
-use crate::client::{CALL_TIMEOUT, KafkaOpenError, Monitor, group_settings, is_away};
+use crate::client::{CALL_TIMEOUT, KafkaOpenError, Monitor, group_settings, is_unavailable};
 use crate::config::Config;
 use crate::location::{Partition, RecordLocation};
 use crate::names::TopicNames;
@@ -203,17 +203,17 @@ impl MemberContext {
     fn take(&self, message: &BorrowedMessage<'_>) {
         self.monitor.health.set_ok();
         let Some(partition) = self.names.partition(message.topic(), message.partition()) else { return };
-        let place = match RecordLocation::new(partition, message.offset()) {
-            Ok(place) => place,
+        let location = match RecordLocation::new(partition, message.offset()) {
+            Ok(location) => location,
             Err(error) => return self.failed(StoreError::unavailable(error)),
         };
         let what = read(partition.kind, message.key(), message.payload()).map(Arc::new);
         if let Ok(event) = &what {
             remember_trace(event, message);
         }
-        let what = what.map_err(|reason| Box::new(damaged(place, message, reason)));
+        let what = what.map_err(|reason| Box::new(damaged(location, message, reason)));
         let bytes = ENTRY_BYTES + message.payload_len();
-        lock(&self.shared.buffer).push(BufferedRecord { place, bytes, what });
+        lock(&self.shared.buffer).push(BufferedRecord { location, bytes, what });
         *lock(&self.shared.failure) = None;
         self.shared.filled.notify_one();
     }
@@ -221,7 +221,7 @@ impl MemberContext {
     /// Records an error of the consumer. Unreachable brokers are not an error here, since the consumer reconnects
     /// automatically.
     fn met(&self, error: KafkaError) {
-        if !is_away(&error) {
+        if !is_unavailable(&error) {
             self.failed(StoreError::unavailable(error));
         }
     }

@@ -65,7 +65,7 @@ pub(crate) enum UnreadableReason {
 /// A record that cannot be read as an event, with its raw bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct DamagedRecord {
-    pub(crate) place: RecordLocation,
+    pub(crate) location: RecordLocation,
     pub(crate) reason: UnreadableReason,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) value: Bytes,
@@ -101,11 +101,11 @@ pub(crate) fn remember_trace(event: &Event, message: &impl Message) {
 }
 
 /// Builds the [`DamagedRecord`] record. A key or value above the size limit is left out.
-pub(crate) fn damaged(place: RecordLocation, message: &impl Message, reason: UnreadableReason) -> DamagedRecord {
+pub(crate) fn damaged(location: RecordLocation, message: &impl Message, reason: UnreadableReason) -> DamagedRecord {
     let bounded = |bytes: &&[u8]| bytes.len() <= RECORD_BYTES_MAX;
     let key = message.key().filter(bounded).map(<[u8]>::to_vec);
     let value = message.payload().filter(bounded).map(Bytes::copy_from_slice).unwrap_or_default();
-    DamagedRecord { place, reason, key, value }
+    DamagedRecord { location, reason, key, value }
 }
 
 /// Describes a parse error. The JSON parser may quote its input, so the text gives only the line and column.
@@ -139,7 +139,12 @@ mod tests {
             EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(1)] },
         ];
         for body in bodies {
-            let event = Event { event_id: EventId::from_bytes([3; 16]), event_time: Timestamp::from_millis(7), body };
+            let event = Event {
+                event_id: EventId::from_bytes([3; 16]),
+                event_time: Timestamp::from_millis(7),
+                event_number: None,
+                body,
+            };
             let record = OutgoingRecord::event("topic".to_owned(), &event);
             let value: serde_json::Value = serde_json::from_slice(&record.value).unwrap();
             assert_eq!(value["event_type"], record.headers[0].1);
@@ -176,6 +181,7 @@ mod fuzz {
             body: Body::new("Grüße \"du\"".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(1_769_783_400_000),
             expires_at: None,
+            state: domain::MessageState::default(),
         };
         OutgoingRecord::event("topic".to_owned(), &Event::message_persisted(message, None))
     }

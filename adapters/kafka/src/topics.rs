@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use domain::EventKind;
 
+use protocol::event::topic;
+
 pub use live::{TopicAspect, TopicDrift, TopicError, apply, diff};
 
 use crate::client::RECORD_BYTES_MAX;
@@ -77,9 +79,9 @@ impl Topic {
     /// The topic name without the prefix.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Messages => "messages.persisted",
-            Self::Members => "memberships.changed",
-            Self::Chats => "chats.created",
+            Self::Messages => topic(EventKind::Message),
+            Self::Members => topic(EventKind::Member),
+            Self::Chats => topic(EventKind::Chat),
             Self::DeadLetters => "dead_letters",
         }
     }

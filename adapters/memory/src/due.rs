@@ -30,13 +30,13 @@ struct Claim {
 
 impl Due {
     /// Queues a user who came online: due now, unless already due.
-    pub(crate) fn come(&mut self, user_id: UserId, now: Timestamp) {
+    pub(crate) fn came_online(&mut self, user_id: UserId, now: Timestamp) {
         let at = self.entries.get(&user_id).map_or(now, |entry| entry.at.min(now));
         self.put(user_id, at);
     }
 
     /// Queues a user who went offline: due at this time and not earlier.
-    pub(crate) fn go(&mut self, user_id: UserId, at: Timestamp) {
+    pub(crate) fn went_offline(&mut self, user_id: UserId, at: Timestamp) {
         self.put(user_id, at);
     }
 
@@ -105,15 +105,15 @@ mod tests {
     }
 
     #[test]
-    fn of_several_comings_the_first_counts_and_of_several_goings_the_last() {
+    fn the_first_of_several_online_changes_and_the_last_of_several_offline_changes_count() {
         let mut due = Due::default();
-        due.come(user(), at(200));
-        due.come(user(), at(300));
+        due.came_online(user(), at(200));
+        due.came_online(user(), at(300));
         assert_eq!(due.claim(at(199)), None);
         assert_eq!(due.claim(at(200)), Some((user(), 1)));
         due.settle(user(), 1, None);
-        due.go(user(), at(500));
-        due.go(user(), at(900));
+        due.went_offline(user(), at(500));
+        due.went_offline(user(), at(900));
         assert_eq!(due.claim(at(899)), None);
         assert_eq!(due.claim(at(900)), Some((user(), 2)));
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_claim_that_was_given_out_again_settles_nothing() {
         let mut due = Due::default();
-        due.come(user(), at(0));
+        due.came_online(user(), at(0));
         assert_eq!(due.claim(at(0)), Some((user(), 1)));
         assert_eq!(due.claim(at(9_999)), None);
         assert_eq!(due.claim(at(10_000)), Some((user(), 2)));
@@ -134,11 +134,11 @@ mod tests {
     #[test]
     fn a_claim_from_before_a_wipe_settles_none_from_after() {
         let mut due = Due::default();
-        due.come(user(), at(0));
+        due.came_online(user(), at(0));
         assert_eq!(due.claim(at(0)), Some((user(), 1)));
         due.wipe();
         assert_eq!(due.claim(at(60_000)), None);
-        due.come(user(), at(60_000));
+        due.came_online(user(), at(60_000));
         assert_eq!(due.claim(at(60_000)), Some((user(), 2)));
         due.settle(user(), 1, None);
         assert_eq!(due.claim(at(70_000)), Some((user(), 3)));

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use domain::{Event, EventBody, Timestamp};
-use ports::{Clock, EventConsumer, EventLog, EventProducer, Position, Record, Start, StoreError, lock};
+use domain::Event;
+use ports::{Clock, EventConsumer, EventLog, EventProducer, LogOrder, Position, Record, Start, StoreError, lock};
 use tokio::sync::Notify;
 
 use self::group::{ConsumerGroup, GroupMember};
@@ -116,10 +116,14 @@ impl EventLog for MemoryLog {
         Ok(state.ends().into_iter().zip(committed).map(|(end, committed)| end - committed).sum())
     }
 
+    fn order(&self) -> LogOrder {
+        LogOrder::PerKind
+    }
+
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
         let now = self.clock.now();
         let state = self.shared.lock();
-        Ok(state.at(position).map(|published| &published.event).filter(|event| !has_expired(event, now)).cloned())
+        Ok(state.at(position).and_then(|published| published.event.clone().read_at(now)))
     }
 }
 
@@ -199,7 +203,8 @@ impl LogConsumer {
             let Some(from) = state.groups.get(&self.group)?.next(self.member, lane) else { continue };
             let batch: Vec<_> = state.records(lane, from).take(BATCH_LEN_MAX).collect();
             state.groups.get_mut(&self.group)?.advance(lane, from + batch.len() as u64);
-            let live: Vec<_> = batch.into_iter().filter(|record| !has_expired(&record.event, now)).collect();
+            let live = |Record { position, event }| Some(Record { position, event: event.read_at(now)? });
+            let live: Vec<_> = batch.into_iter().filter_map(live).collect();
             if !live.is_empty() {
                 self.hand = lane.index() + 1;
                 return Some(live);
@@ -218,16 +223,13 @@ impl Drop for LogConsumer {
     }
 }
 
-/// Whether the event is of an expired message, which no read returns (G11).
-fn has_expired(event: &Event, now: Timestamp) -> bool {
-    matches!(&event.body, EventBody::MessagePersisted { message, .. } if message.is_expired(now))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use domain::{Body, ChatId, ContentType, EventId, Message, MessageId, Sequence, UserId};
+    use domain::{
+        Body, ChatId, ContentType, EventBody, EventId, Message, MessageId, MessageState, Sequence, Timestamp, UserId,
+    };
     use futures_util::FutureExt;
 
     use super::place::PARTS;
@@ -254,6 +256,7 @@ mod tests {
             body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::default(),
             expires_at: None,
+            state: MessageState::default(),
         };
         Arc::new(Event::message_persisted(message, None))
     }
@@ -261,7 +264,8 @@ mod tests {
     fn renamed(chat_id: ChatId) -> Arc<Event> {
         let name = "new".to_owned().try_into().unwrap();
         let body = EventBody::ChatRenamed { chat_id, name, changed_by: UserId::from_bytes([9; 16]) };
-        Arc::new(Event { event_id: EventId::from_bytes([1; 16]), event_time: Timestamp::default(), body })
+        let event_id = EventId::from_bytes([1; 16]);
+        Arc::new(Event { event_id, event_time: Timestamp::default(), event_number: None, body })
     }
 
     /// Publishes a message with this sequence in every chat.

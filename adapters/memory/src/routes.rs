@@ -30,7 +30,7 @@ pub struct MemoryRoutes {
 
 struct MemoryRouteState {
     /// The last heartbeat of each gateway.
-    beats: BTreeMap<GatewayId, Timestamp>,
+    heartbeats: BTreeMap<GatewayId, Timestamp>,
     users: ExpiringMap<UserId, OfUser>,
     due: Due,
 }
@@ -54,7 +54,7 @@ impl MemoryRoutes {
     /// Starts without routes. A gateway is dead without a heartbeat for `expiry`.
     pub fn new(clock: Arc<dyn Clock>, expiry: Duration) -> Self {
         let state =
-            MemoryRouteState { beats: BTreeMap::new(), users: ExpiringMap::new(USERS_MAX), due: Due::default() };
+            MemoryRouteState { heartbeats: BTreeMap::new(), users: ExpiringMap::new(USERS_MAX), due: Due::default() };
         Self { clock, expiry, state: RwLock::new(state) }
     }
 
@@ -62,7 +62,7 @@ impl MemoryRoutes {
     /// their next heartbeat.
     pub fn wipe(&self) {
         let mut state = self.write();
-        state.beats.clear();
+        state.heartbeats.clear();
         state.users = ExpiringMap::new(USERS_MAX);
         state.due.wipe();
     }
@@ -113,8 +113,8 @@ impl MemoryRouteState {
         let changed = change(&mut of_user, is_known);
         match (of_user.is_announced(), of_user.is_online()) {
             (true, _) => {}
-            (false, true) => self.due.come(user_id, now),
-            (false, false) => self.due.go(user_id, now + back_within),
+            (false, true) => self.due.came_online(user_id, now),
+            (false, false) => self.due.went_offline(user_id, now + back_within),
         }
         let expires_at = of_user.expires_at(now);
         self.users.insert(user_id, of_user, expires_at, now);
@@ -156,7 +156,7 @@ impl MemoryRouteState {
     }
 
     fn is_live(&self, gateway: &GatewayId, now: Timestamp, expiry: Duration) -> bool {
-        self.beats.get(gateway).is_some_and(|beat| *beat + expiry > now)
+        self.heartbeats.get(gateway).is_some_and(|beat| *beat + expiry > now)
     }
 
     /// All routes of a gateway. It scans every user: in a single-process service the only gateway dies with the
@@ -200,7 +200,7 @@ impl Routes for MemoryRoutes {
     async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
         let now = self.clock.now();
         let state = self.read();
-        Ok(state.beats.keys().filter(|gateway| state.is_live(gateway, now, self.expiry)).cloned().collect())
+        Ok(state.heartbeats.keys().filter(|gateway| state.is_live(gateway, now, self.expiry)).cloned().collect())
     }
 
     async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
@@ -212,11 +212,11 @@ impl Routes for MemoryRoutes {
 
 #[async_trait]
 impl RouteWriter for MemoryRoutes {
-    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
+    async fn heartbeat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
         let now = self.clock.now();
         let mut state = self.write();
         let was_live = state.is_live(gateway, now, self.expiry);
-        state.beats.insert(gateway.clone(), now);
+        state.heartbeats.insert(gateway.clone(), now);
         Ok(was_live)
     }
 
@@ -256,8 +256,8 @@ impl PresenceTransitions for MemoryRoutes {
         {
             match state.users.get(&user_id, now) {
                 Some(of_user) => {
-                    let is_news = !of_user.is_announced();
-                    claimed.push(PresenceTransition { user_id, standing: of_user.standing(), is_news, claim });
+                    let is_change = !of_user.is_announced();
+                    claimed.push(PresenceTransition { user_id, standing: of_user.standing(), is_change, claim });
                 }
                 None => state.due.settle(user_id, claim, None),
             }
@@ -265,14 +265,14 @@ impl PresenceTransitions for MemoryRoutes {
         Ok(claimed)
     }
 
-    async fn gone_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    async fn offline_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
         let now = self.clock.now();
         let state = self.read();
-        let gone_since = |user_id| match state.users.get(user_id, now)?.standing() {
+        let offline_since = |user_id| match state.users.get(user_id, now)?.standing() {
             OnlineStatus::Online => None,
             OnlineStatus::Offline { last_seen } => Some(last_seen),
         };
-        Ok(user_ids.iter().map(gone_since).collect())
+        Ok(user_ids.iter().map(offline_since).collect())
     }
 
     async fn settle(&self, announced: &[PresenceTransition]) -> Result<(), StoreError> {
@@ -294,7 +294,7 @@ impl PresenceTransitions for MemoryRoutes {
     async fn sweep(&self, limit: usize) -> Result<SweepResult, StoreError> {
         let now = self.clock.now();
         let mut state = self.write();
-        let dead = state.beats.iter().filter(|(_, beat)| **beat + self.expiry <= now);
+        let dead = state.heartbeats.iter().filter(|(_, beat)| **beat + self.expiry <= now);
         let dead: Vec<_> = dead.map(|(gateway, beat)| (gateway.clone(), *beat)).collect();
         let mut swept = SweepResult::default();
         for (gateway, beat) in dead {
@@ -303,13 +303,13 @@ impl PresenceTransitions for MemoryRoutes {
             let since = (beat + self.expiry).max(now.minus(self.expiry));
             let written_before = state.on_gateway(&gateway, now).filter(|kept| kept.expires_at < since + LIFE);
             let routes: Vec<Route> =
-                written_before.take(limit - swept.forgotten).map(|kept| kept.route.clone()).collect();
+                written_before.take(limit - swept.deleted).map(|kept| kept.route.clone()).collect();
             routes.iter().for_each(|route| state.forget(route, beat, now, Duration::ZERO));
             let left = state.on_gateway(&gateway, now).count();
-            swept.forgotten += routes.len();
-            swept.left += left;
+            swept.deleted += routes.len();
+            swept.remaining += left;
             if left == 0 {
-                state.beats.remove(&gateway);
+                state.heartbeats.remove(&gateway);
             }
         }
         Ok(swept)
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wiped_routes_are_rebuilt_by_beats_and_refreshes() {
+    async fn wiped_routes_are_rebuilt_by_heartbeats_and_refreshes() {
         let routes = MemoryRoutes::new(Arc::new(ManualClock::default()), Duration::from_secs(15));
         let [one, other] = [(1, "a"), (2, "b")].map(|(n, gateway)| Route {
             connection_id: ConnectionId::from_bytes([n; 16]),
@@ -356,7 +356,7 @@ mod tests {
         let users = [one.user_id, other.user_id];
         let before = async || routes.gateways(&users).await.unwrap();
         for route in [&one, &other] {
-            routes.beat(&route.gateway).await.unwrap();
+            routes.heartbeat(&route.gateway).await.unwrap();
             routes.register(route).await.unwrap();
         }
         let all = before().await;
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(routes.live_gateways().await.unwrap(), []);
 
         for route in [&one, &other] {
-            assert!(!routes.beat(&route.gateway).await.unwrap());
+            assert!(!routes.heartbeat(&route.gateway).await.unwrap());
             let refreshed = routes.refresh(std::slice::from_ref(route)).await.unwrap();
             assert_eq!(refreshed, [RefreshedRoute { was_known: false, connections: 1 }]);
         }

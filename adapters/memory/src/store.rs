@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use domain::{
-    Chat, ChatId, ClientMessageId, CredentialId, DeviceId, DirectPair, Event, EventBody, Invitation, Member, Message,
-    MessageId, OneTimeCode, Passkey, PushDevice, Report, ReportId, Restrictions, Sequence, Session, SessionId,
-    Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, ClientMessageId, CredentialId, DeliveryState, DeviceId, DirectPair, Event, EventBody, EventNumber,
+    Invitation, Member, Message, MessageId, MessageUpdate, OneTimeCode, Passkey, PushDevice, Reaction, Report,
+    ReportId, Restrictions, Sequence, Session, SessionId, Timestamp, User, UserId,
 };
 use ports::{
     CommitQueue, DeadLetter, DeadLetterId, Head, Ids, ImportId, PendingDeletion, PhoneKey, Position, RequestKey,
@@ -55,6 +55,8 @@ pub struct MemoryStore {
     shared: Arc<MemoryStoreInner>,
     /// Commits of the process of this handle.
     pub(crate) commits: Arc<CommitQueue>,
+    /// Whether events get numbers.
+    has_numbers: bool,
 }
 
 struct MemoryStoreInner {
@@ -69,7 +71,7 @@ struct MemoryStoreState {
     chats: BTreeMap<ChatId, ChatState>,
     direct_chats: BTreeMap<DirectPair, ChatId>,
     memberships: BTreeMap<UserId, BTreeSet<ChatId>>,
-    places: BTreeMap<MessageId, (ChatId, Sequence)>,
+    locations: BTreeMap<MessageId, (ChatId, Sequence)>,
     users: BTreeMap<UserId, User>,
     /// Only accessed by key, like the requests, so the order of the hash map is not observable.
     user_keys: HashMap<UserKey, UserId>,
@@ -95,6 +97,8 @@ struct MemoryStoreState {
     consumed: BTreeMap<String, Position>,
     /// The unfinished import, if any.
     import: Option<ImportId>,
+    /// Whether the events of the running transaction get numbers.
+    has_numbers: bool,
 }
 
 /// A chat with its contents.
@@ -102,10 +106,13 @@ struct MemoryStoreState {
 struct ChatState {
     chat: Chat,
     members: BTreeMap<UserId, Member>,
-    watermarks: BTreeMap<UserId, Watermarks>,
+    delivery_states: BTreeMap<UserId, DeliveryState>,
     /// Always present, unless a test damaged the store.
     head: Option<Head>,
     messages: BTreeMap<Sequence, Message>,
+    updates: BTreeMap<Sequence, MessageUpdate>,
+    /// The reactions of each member on a message. A member without any has no entry.
+    reactions: BTreeMap<(Sequence, UserId), Vec<Reaction>>,
     sends: BTreeMap<(UserId, ClientMessageId), messages::CommittedSend>,
 }
 
@@ -123,7 +130,13 @@ impl MemoryStore {
     /// A handle for another process. Only the [outbox](crate::MemoryOutbox) of that process receives the commits made
     /// through it and its clones.
     pub fn process(&self) -> Self {
-        Self { shared: self.shared.clone(), commits: Arc::default() }
+        Self { shared: self.shared.clone(), commits: Arc::default(), has_numbers: self.has_numbers }
+    }
+
+    /// A handle that neither counts changes nor numbers events, like a process of a version before event numbers.
+    #[must_use]
+    pub fn without_numbers(self) -> Self {
+        Self { has_numbers: false, ..self }
     }
 
     fn with_outbox(ids: Arc<dyn Ids>, outbox: Option<outbox::PendingEvents>) -> Self {
@@ -132,7 +145,7 @@ impl MemoryStore {
             chats: BTreeMap::new(),
             direct_chats: BTreeMap::new(),
             memberships: BTreeMap::new(),
-            places: BTreeMap::new(),
+            locations: BTreeMap::new(),
             users: BTreeMap::new(),
             user_keys: HashMap::new(),
             contacts: BTreeMap::new(),
@@ -153,9 +166,10 @@ impl MemoryStore {
             log_end: Position(0),
             consumed: BTreeMap::new(),
             import: None,
+            has_numbers: true,
         };
         let shared = MemoryStoreInner { state: Mutex::new(state), log_grew: Notify::new() };
-        Self { shared: Arc::new(shared), commits: Arc::default() }
+        Self { shared: Arc::new(shared), commits: Arc::default(), has_numbers: true }
     }
 
     /// Deletes the head row of a chat, as a disk or an operator might, to test the consequences (ADR-004, scenario 7).
@@ -173,6 +187,7 @@ impl MemoryStore {
         // Not `ports::lock`: after a panic half-way through a transaction, the state could break an invariant.
         let mut state = self.shared.state.lock().expect("no transaction panics half-way");
         let log_end = state.log_end;
+        state.has_numbers = self.has_numbers;
         let result = work(&mut state);
         let log_grew = state.log_end != log_end;
         let commits = state.outbox.as_mut().map(outbox::PendingEvents::take_commits).unwrap_or_default();
@@ -188,10 +203,20 @@ impl MemoryStore {
 impl MemoryStoreState {
     fn record(&mut self, event_time: Timestamp, body: EventBody) {
         let event_id = self.ids.ulid().into();
-        self.record_event(Event { event_id, event_time, body });
+        let event_number = if body.is_change() { self.count_change(body.chat_id()) } else { None };
+        self.record_event(Event { event_id, event_time, event_number, body });
+    }
+
+    /// Counts a change in the head of its chat, and returns the number of its event; `None` if the head is lost, or if
+    /// this transaction counts nothing.
+    fn count_change(&mut self, chat_id: ChatId) -> Option<EventNumber> {
+        let head = self.chats.get_mut(&chat_id)?.head.as_mut().filter(|_| self.has_numbers)?;
+        head.changes += 1;
+        Some(EventNumber::at(head.sequence, head.changes))
     }
 
     fn record_event(&mut self, event: Event) {
+        let event = Event { event_number: event.event_number.filter(|_| self.has_numbers), ..event };
         match &mut self.outbox {
             Some(outbox) => outbox.add(Arc::new(event)),
             None => {
@@ -205,7 +230,10 @@ impl MemoryStoreState {
 impl ChatState {
     /// The head sequence. If the head row is lost, readers and watermarks use the last message.
     fn head_sequence(&self) -> Sequence {
-        let last = || self.messages.last_key_value().map(|(sequence, _)| *sequence);
+        let last = || {
+            let last = self.messages.last_key_value().map(|(sequence, _)| *sequence);
+            last.max(self.updates.last_key_value().map(|(sequence, _)| *sequence))
+        };
         self.head.as_ref().map(|head| head.sequence).or_else(last).unwrap_or_default()
     }
 }

@@ -119,10 +119,10 @@ impl TestRelay {
     async fn publish_all(&self) {
         let _turn = self.turn.lock().await;
         for chat_id in self.outbox.overdue(Timestamp::MAX).await.expect(WORKS) {
-            let waiting = self.outbox.waiting(chat_id).await.expect(WORKS);
-            let (places, events): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.place, one.event)).unzip();
+            let waiting = self.outbox.pending_changes(chat_id).await.expect(WORKS);
+            let (keys, events): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.key, one.event)).unzip();
             self.log.publish(&events).await.expect(WORKS);
-            self.outbox.forget(chat_id, &places).await.expect(WORKS);
+            self.outbox.confirm_changes(chat_id, &keys).await.expect(WORKS);
             loop {
                 let messages = self.outbox.unpublished(chat_id).await.expect(WORKS);
                 let Some(last) = messages.last() else { break };

@@ -4,7 +4,7 @@ use ports::{ConnectionDisplacer, Delivery, GatewayId, PresenceNotifier, Presence
 
 use crate::call::SlotCommand;
 use crate::client::Redis;
-use crate::envelope::{pack, pack_displacement, pack_news, pack_revocation};
+use crate::envelope::{pack, pack_displacement, pack_revocation, pack_updates};
 use crate::keys;
 
 /// Publishes pushes and presence changes to gateways, each of which subscribes with an [`Inbox`](crate::Inbox).
@@ -55,8 +55,8 @@ impl ConnectionDisplacer for RedisDelivery {
 
 #[async_trait]
 impl PresenceNotifier for RedisDelivery {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
-        for envelope in pack_news(&news) {
+    async fn notify(&self, gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+        for envelope in pack_updates(&updates) {
             self.publish(&keys::deliveries(gateway), &envelope).await?;
         }
         Ok(())

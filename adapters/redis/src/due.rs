@@ -40,12 +40,12 @@ impl DueUsers {
     }
 
     /// Queues users who came online. An earlier due time is kept.
-    pub(crate) async fn come(&self, user_ids: &[UserId], due_at: Timestamp) -> Result<(), StoreError> {
+    pub(crate) async fn came_online(&self, user_ids: &[UserId], due_at: Timestamp) -> Result<(), StoreError> {
         self.put(user_ids, due_at, "LT").await
     }
 
     /// Queues users who went offline. The new due time replaces any earlier one.
-    pub(crate) async fn go(&self, user_ids: &[UserId], due_at: Timestamp) -> Result<(), StoreError> {
+    pub(crate) async fn went_offline(&self, user_ids: &[UserId], due_at: Timestamp) -> Result<(), StoreError> {
         self.put(user_ids, due_at, "CH").await
     }
 

@@ -18,7 +18,7 @@ pub(crate) enum GatewayMessage {
     Pushes(Vec<Push>),
     Revoke(Revocation),
     Displace(UserId, ConnectionId),
-    News(Vec<PresenceUpdate>),
+    Presence(Vec<PresenceUpdate>),
 }
 
 /// The frame does not fit into an envelope.
@@ -49,7 +49,7 @@ enum DeliveryEnvelope<'a> {
     Revoke([u8; 16]),
     /// A user and a connection.
     Displace([u8; 16], [u8; 16]),
-    News(Vec<PackedNews>),
+    Presence(Vec<PackedUpdate>),
     /// A user, and whether clients with another token may reconnect.
     RevokeUser([u8; 16], bool),
 }
@@ -64,7 +64,7 @@ struct PackedPush<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct PackedNews {
+struct PackedUpdate {
     user_id: [u8; 16],
     view: PackedView,
     recipients: Vec<[u8; 16]>,
@@ -104,20 +104,20 @@ pub(crate) fn pack(pushes: &[Push]) -> Result<Vec<Vec<u8>>, EnvelopeFrameTooLong
 }
 
 /// Packs presence changes into as few envelopes as possible, in order. Changes without recipients are sent too.
-pub(crate) fn pack_news(news: &[PresenceUpdate]) -> Vec<Vec<u8>> {
-    let packed = news.iter().flat_map(|news| {
-        let all_at_once = news.recipients.is_empty().then_some(&news.recipients[..]);
-        all_at_once.into_iter().chain(news.recipients.chunks(RECIPIENTS_MAX)).map(|recipients| {
-            let view = match news.view {
+pub(crate) fn pack_updates(updates: &[PresenceUpdate]) -> Vec<Vec<u8>> {
+    let packed = updates.iter().flat_map(|updates| {
+        let all_at_once = updates.recipients.is_empty().then_some(&updates.recipients[..]);
+        all_at_once.into_iter().chain(updates.recipients.chunks(RECIPIENTS_MAX)).map(|recipients| {
+            let view = match updates.view {
                 PresenceView::Online => PackedView::Online,
                 PresenceView::Offline { last_seen } => PackedView::Offline(last_seen.map(Timestamp::as_millis)),
                 PresenceView::Unknown => PackedView::Unknown,
             };
-            let packed = PackedNews { user_id: news.user_id.to_bytes(), view, recipients: bytes_of(recipients) };
+            let packed = PackedUpdate { user_id: updates.user_id.to_bytes(), view, recipients: bytes_of(recipients) };
             (packed, 16 * recipients.len())
         })
     });
-    fill(packed, DeliveryEnvelope::News)
+    fill(packed, DeliveryEnvelope::Presence)
 }
 
 /// Fills as few envelopes as possible with packed items, given the size of each.
@@ -197,19 +197,19 @@ pub(crate) fn unpack(payload: Bytes) -> Result<GatewayMessage, UnreadableEnvelop
         DeliveryEnvelope::Displace(user_id, connection_id) => {
             GatewayMessage::Displace(UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id))
         }
-        DeliveryEnvelope::News(news) => {
-            let unpacked = news.into_iter().map(|news| PresenceUpdate {
-                user_id: UserId::from_bytes(news.user_id),
-                view: match news.view {
+        DeliveryEnvelope::Presence(updates) => {
+            let unpacked = updates.into_iter().map(|updates| PresenceUpdate {
+                user_id: UserId::from_bytes(updates.user_id),
+                view: match updates.view {
                     PackedView::Online => PresenceView::Online,
                     PackedView::Offline(last_seen) => {
                         PresenceView::Offline { last_seen: last_seen.map(Timestamp::from_millis) }
                     }
                     PackedView::Unknown => PresenceView::Unknown,
                 },
-                recipients: user_ids_of(news.recipients),
+                recipients: user_ids_of(updates.recipients),
             });
-            GatewayMessage::News(unpacked.collect())
+            GatewayMessage::Presence(unpacked.collect())
         }
     })
 }
@@ -257,7 +257,7 @@ mod tests {
         proptest::collection::vec(push, 1..5)
     }
 
-    pub(super) fn news() -> impl Strategy<Value = PresenceUpdate> {
+    pub(super) fn updates() -> impl Strategy<Value = PresenceUpdate> {
         let last_seen = proptest::option::of((0u64..1 << 47).prop_map(Timestamp::from_millis));
         let view = prop_oneof![
             Just(PresenceView::Online),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_has_its_trace_if_that_is_kept_and_an_older_gateway_sees_a_push_for_nobody() {
+    fn a_push_has_its_sampled_trace_and_older_gateways_see_a_push_without_recipients() {
         let context = TraceContext { trace_id: [7; 16], span_id: [8; 8], sampled: true };
         let traced = |sampled| Push { trace: Some(TraceContext { sampled, ..context }), ..push(2, 10) };
         let sent = [push(1, 10), traced(true), traced(false), push(1, 10)];
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_for_one_envelope_is_split_in_order() {
+    fn an_oversized_push_is_split_into_envelopes_in_order() {
         let sent = [push(50_000, 200_000), push(1, 500_000), push(1, 500_001), push(2, 3)];
         let envelopes = pack(&sent).unwrap();
         assert!(envelopes.iter().all(|envelope| envelope.len() <= ENVELOPE_BYTES_MAX));
@@ -314,29 +314,31 @@ mod tests {
     }
 
     #[test]
-    fn news_of_many_recipients_are_split_and_news_of_none_are_kept() {
+    fn presence_updates_with_many_recipients_are_split_and_empty_ones_are_kept() {
         let user = |n: u128| UserId::from_bytes(n.to_be_bytes());
-        let news = |n: u128, recipients: u128| PresenceUpdate {
+        let updates = |n: u128, recipients: u128| PresenceUpdate {
             user_id: user(n),
             view: PresenceView::Online,
             recipients: (0..recipients).map(user).collect(),
         };
-        let sent = [news(1, 100_000), news(2, 0), news(3, 1)];
-        let envelopes = pack_news(&sent);
+        let sent = [updates(1, 100_000), updates(2, 0), updates(3, 1)];
+        let envelopes = pack_updates(&sent);
         assert_eq!(envelopes.len(), 2, "1.6 MB are twice 1 MiB");
         assert!(envelopes.iter().all(|envelope| envelope.len() <= ENVELOPE_BYTES_MAX));
         let mut received: Vec<PresenceUpdate> = vec![];
         for envelope in envelopes {
-            let GatewayMessage::News(unpacked) = unpack(envelope.into()).unwrap() else { panic!("news were packed") };
-            for news in unpacked {
+            let GatewayMessage::Presence(unpacked) = unpack(envelope.into()).unwrap() else {
+                panic!("news were packed")
+            };
+            for updates in unpacked {
                 match received.last_mut() {
-                    Some(last) if last.user_id == news.user_id => last.recipients.extend(news.recipients),
-                    _ => received.push(news),
+                    Some(last) if last.user_id == updates.user_id => last.recipients.extend(updates.recipients),
+                    _ => received.push(updates),
                 }
             }
         }
         assert_eq!(received, sent);
-        assert_eq!(pack_news(&[]), Vec::<Vec<u8>>::new());
+        assert_eq!(pack_updates(&[]), Vec::<Vec<u8>>::new());
     }
 
     #[test]
@@ -369,9 +371,9 @@ mod tests {
         }
 
         #[test]
-        fn news_round_trip(sent in proptest::collection::vec(news(), 1..9)) {
-            let mut envelopes = pack_news(&sent);
-            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), GatewayMessage::News(sent));
+        fn presence_updates_round_trip(sent in proptest::collection::vec(updates(), 1..9)) {
+            let mut envelopes = pack_updates(&sent);
+            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), GatewayMessage::Presence(sent));
             prop_assert!(envelopes.is_empty());
         }
 
@@ -403,7 +405,7 @@ mod tests {
 mod fuzz {
     use proptest::prelude::*;
 
-    use super::tests::{news, pushes};
+    use super::tests::{pushes, updates};
     use super::*;
 
     /// Valid envelopes of every kind.
@@ -411,7 +413,7 @@ mod fuzz {
         let (session_id, user_id) = (SessionId::from_bytes([1; 16]), UserId::from_bytes([2; 16]));
         prop_oneof![
             4 => pushes().prop_map(|pushes| pack(&pushes).unwrap().remove(0)),
-            2 => proptest::collection::vec(news(), 1..4).prop_map(|news| pack_news(&news).remove(0)),
+            2 => proptest::collection::vec(updates(), 1..4).prop_map(|updates| pack_updates(&updates).remove(0)),
             1 => Just(pack_revocation(Revocation::Session(session_id))),
             1 => Just(pack_revocation(Revocation::User(user_id))),
             1 => Just(pack_displacement(user_id, ConnectionId::from_bytes([3; 16]))),
@@ -426,7 +428,7 @@ mod fuzz {
                 Ok(GatewayMessage::Pushes(pushes)) => {
                     pushes.iter().map(|push| 16 * push.recipients.len() + push.frame.len()).sum()
                 }
-                Ok(GatewayMessage::News(news)) => news.iter().map(|news| 16 * (1 + news.recipients.len())).sum(),
+                Ok(GatewayMessage::Presence(updates)) => updates.iter().map(|updates| 16 * (1 + updates.recipients.len())).sum(),
                 Ok(GatewayMessage::Revoke(_)) => 16,
                 Ok(GatewayMessage::Displace(..)) => 32,
                 Err(_) => 0,

@@ -22,7 +22,7 @@ use crate::link::client;
 const QUEUE_LEN_MAX: usize = 8192;
 const QUEUE_BYTES_MAX: usize = 16 * ENVELOPE_BYTES_MAX;
 /// Interval of pings, which detect a dead connection: an idle subscription is silent either way.
-const BEAT: Duration = Duration::from_secs(5);
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// Delays between reconnects, before jitter.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(2) };
 
@@ -32,7 +32,7 @@ pub struct Inbox {
     gateway: GatewayId,
     into: Arc<dyn Delivery>,
     displacement: Arc<dyn ConnectionDisplacer>,
-    watchers: Arc<dyn PresenceNotifier>,
+    notifier: Arc<dyn PresenceNotifier>,
     state: watch::Sender<InboxState>,
 }
 
@@ -52,8 +52,8 @@ impl Inbox {
     where
         G: Delivery + ConnectionDisplacer + PresenceNotifier + 'static,
     {
-        let (displacement, watchers, state) = (into.clone(), into.clone(), watch::Sender::default());
-        Self { redis, gateway, into, displacement, watchers, state }
+        let (displacement, notifier, state) = (into.clone(), into.clone(), watch::Sender::default());
+        Self { redis, gateway, into, displacement, notifier, state }
     }
 
     /// Subscribes to the state of the inbox.
@@ -100,15 +100,15 @@ impl Inbox {
             state.gaps += u64::from(is_again);
         });
 
-        let beat = beat(connection);
-        pin!(beat);
+        let pings = ping(connection);
+        pin!(pings);
         loop {
             select! {
                 payload = payloads.recv() => match payload {
                     Some((payload, _room)) => self.hand_over(payload).await,
                     None => return Err("the connection has ended".into()),
                 },
-                Err(error) = &mut beat => return Err(error.into()),
+                Err(error) = &mut pings => return Err(error.into()),
             }
         }
     }
@@ -120,7 +120,7 @@ impl Inbox {
             Ok(GatewayMessage::Displace(user_id, connection_id)) => {
                 self.displacement.displace(&self.gateway, user_id, connection_id).await
             }
-            Ok(GatewayMessage::News(news)) => self.watchers.tell(&self.gateway, news).await,
+            Ok(GatewayMessage::Presence(updates)) => self.notifier.notify(&self.gateway, updates).await,
             Err(error) => {
                 warn!(
                     gateway = &*self.gateway.0,
@@ -142,9 +142,9 @@ impl Inbox {
     }
 }
 
-async fn beat(mut connection: MultiplexedConnection) -> RedisResult<Infallible> {
+async fn ping(mut connection: MultiplexedConnection) -> RedisResult<Infallible> {
     loop {
-        time::sleep(BEAT).await;
+        time::sleep(PING_INTERVAL).await;
         redis::cmd("PING").exec_async(&mut connection).await?;
     }
 }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_and_tells() {
+    fn a_full_queue_drops_and_reports_a_gap() {
         let state = watch::Sender::default();
         let (queue, mut payloads) = PayloadQueue::new(state.clone());
         for _ in 0..17 {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_no_gap() {
+    fn a_notice_of_redis_other_than_a_message_is_no_gap() {
         let state = watch::Sender::default();
         let (queue, mut payloads) = PayloadQueue::new(state.clone());
         let Ok(()) = queue.put(PushInfo { kind: PushKind::Disconnection, data: vec![] });

@@ -83,6 +83,7 @@ pub(crate) fn rate_limit(key: LimitKey) -> String {
         LimitKey::PasskeyVerifyIp(ip) => format!("ratelimit:passkey_verify_ip:{ip}"),
         LimitKey::PasskeyRegistration(user_id) => format!("ratelimit:passkey_registration:{{{user_id}}}"),
         LimitKey::Refresh(session_id) => format!("ratelimit:refresh:{session_id}"),
+        LimitKey::UnprovenRefresh(session_id) => format!("ratelimit:unproven_refresh:{session_id}"),
         LimitKey::RestRead(user_id) => format!("ratelimit:rest_read:{{{user_id}}}"),
         LimitKey::RestWrite(user_id) => format!("ratelimit:rest_write:{{{user_id}}}"),
         LimitKey::LookupNumbers(user_id) => format!("ratelimit:lookup_numbers:{{{user_id}}}"),

@@ -58,7 +58,7 @@ impl Leases {
     }
 
     /// Records a heartbeat of a gateway. Returns whether the gateway was live before.
-    pub(crate) async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
+    pub(crate) async fn heartbeat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
         let now = self.redis.now();
         let expires_at = now + self.expiry;
         let beat = BEAT

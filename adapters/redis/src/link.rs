@@ -120,7 +120,7 @@ impl NodeConnections {
         }
         let asked = numbers.into_iter().map(async |(url, numbers)| {
             let commands = numbers.iter().map(|number| command(&calls[*number]));
-            let outcome = self.ask(url, commands).await;
+            let outcome = self.call(url, commands).await;
             (numbers, outcome)
         });
         let mut errors = vec![];
@@ -149,12 +149,12 @@ impl NodeConnections {
         };
         let (address, _) = error.redirect_node().ok_or_else(|| error.clone())?;
         let url = self.config.nodes.urls()[0].with_address(address);
-        let values = self.ask(&url, [redis::cmd("ASKING"), command].into_iter()).await?;
+        let values = self.call(&url, [redis::cmd("ASKING"), command].into_iter()).await?;
         values.into_iter().next_back().map_or(Err(error), Value::extract_error)
     }
 
     /// Sends commands to one node as one pipeline. Each answer may itself be an error.
-    async fn ask(&self, url: &Url, commands: impl Iterator<Item = Cmd>) -> RedisResult<Vec<Value>> {
+    async fn call(&self, url: &Url, commands: impl Iterator<Item = Cmd>) -> RedisResult<Vec<Value>> {
         let mut pipeline = redis::pipe();
         for command in commands {
             pipeline.add_command(command);
@@ -195,7 +195,7 @@ impl NodeConnections {
         for url in known {
             let mut command = redis::cmd("CLUSTER");
             command.arg("SLOTS");
-            let answer = self.ask(&url, [command].into_iter()).await;
+            let answer = self.call(&url, [command].into_iter()).await;
             match answer.and_then(|mut values| values.pop().unwrap_or(Value::Nil).extract_error()) {
                 Ok(answer) => {
                     let slots = parse_slots(&answer, &url);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_read_with_their_masters_and_rubbish_is_left_out() {
+    fn slots_are_read_with_their_masters_and_malformed_entries_are_ignored() {
         let asked: Url = "rediss://seed:1".parse().unwrap();
         let answer = Value::Array(vec![
             master(0, 1, Value::BulkString(b"10.0.0.1".to_vec()), 7000),

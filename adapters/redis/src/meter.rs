@@ -45,12 +45,12 @@ impl RedisMetrics {
     /// Queries and exports; never returns.
     pub async fn run(mut self) -> Infallible {
         loop {
-            self.tell().await;
+            self.record().await;
             time::sleep(INTERVAL).await;
         }
     }
 
-    async fn tell(&mut self) {
+    async fn record(&mut self) {
         let infos = self.redis.infos().await;
         let is_available = match &infos {
             Ok(_) => true,
@@ -59,7 +59,7 @@ impl RedisMetrics {
         };
         gauge!("tidings_redis_available").set(if is_available { 1.0 } else { 0.0 });
         match infos {
-            Ok(infos) => self.tell_infos(infos.iter().map(|text| Info::parse(text)).collect()),
+            Ok(infos) => self.record_infos(infos.iter().map(|text| Info::parse(text)).collect()),
             Err(error) if is_available && !self.is_refused => {
                 self.is_refused = true;
                 warn!(error = %error_chain(&*error), "redis refuses INFO; its metrics are missing until the ACL user has +info");
@@ -68,7 +68,7 @@ impl RedisMetrics {
         }
     }
 
-    fn tell_infos(&mut self, infos: Vec<Info<'_>>) {
+    fn record_infos(&mut self, infos: Vec<Info<'_>>) {
         for (field, name) in LEVELS {
             gauge!(name).set(infos.iter().map(|info| info.number(field)).sum::<u64>() as f64);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_server_counted_before_its_restart_still_counts() {
+    async fn counts_from_before_a_restart_still_count() {
         let recorder = PrometheusBuilder::new().build_recorder();
         let _guard = metrics::set_default_local_recorder(&recorder);
         let nodes = Nodes::Single("redis://localhost".parse().unwrap());
@@ -142,7 +142,7 @@ mod tests {
             (info("a", 12, 1, 0), info("b", 5, 1, 0), 17),
             (info("restarted", 1, 1, 0), info("b", 6, 1, 0), 19),
         ] {
-            meter.tell_infos(vec![Info::parse(&one), Info::parse(&other)]);
+            meter.record_infos(vec![Info::parse(&one), Info::parse(&other)]);
             let told = recorder.handle().render();
             assert!(told.contains(&format!("tidings_redis_keyspace_hits_total {expected}\n")), "{told}");
             assert!(told.contains("tidings_redis_connected_clients 6\n"), "{told}");
@@ -156,13 +156,13 @@ mod tests {
         let nodes = Nodes::Single("redis://localhost".parse().unwrap());
         let mut meter = RedisMetrics::new(Redis::open(Config::new(nodes), Arc::new(SystemClock)).unwrap());
         let infos = [info("a", 0, 1, 4), info("b", 0, 3, 4), info("c", 0, 9, 0)];
-        meter.tell_infos(infos.iter().map(|text| Info::parse(text)).collect());
+        meter.record_infos(infos.iter().map(|text| Info::parse(text)).collect());
         let told = recorder.handle().render();
         assert!(told.contains("tidings_redis_used_memory_ratio 0.75\n"), "{told}");
     }
 
     #[test]
-    fn rubbish_is_no_number() {
+    fn malformed_numbers_are_refused() {
         let info = Info::parse("\u{0}\nkeyspace_hits\nevicted_keys:many\n:\n");
         assert_eq!(TOTALS.map(|(field, _)| info.number(field)), [0; 4]);
         assert_eq!(info.memory_ratio(), None);

@@ -19,8 +19,8 @@ pub(crate) const BATCH_LEN: usize = 256;
 
 #[async_trait]
 impl RouteWriter for RedisRoutes {
-    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
-        self.leases.beat(gateway).await
+    async fn heartbeat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
+        self.leases.heartbeat(gateway).await
     }
 
     async fn register(&self, route: &Route) -> Result<(), StoreError> {
@@ -29,7 +29,7 @@ impl RouteWriter for RedisRoutes {
         self.redis.run::<()>(&details).await?;
         let is_due: bool = self.redis.run_one(touch_user(&REGISTER_ROUTE, route, now)).await?;
         if is_due {
-            self.due.come(&[route.user_id], now).await?;
+            self.due.came_online(&[route.user_id], now).await?;
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl RouteWriter for RedisRoutes {
                 refreshed.push(RefreshedRoute { was_known, connections });
             }
             self.redis.run::<()>(&lost).await?;
-            self.due.come(&back, now).await?;
+            self.due.came_online(&back, now).await?;
         }
         Ok(refreshed)
     }
@@ -83,7 +83,7 @@ impl RouteWriter for RedisRoutes {
             let forgotten: Vec<(bool, bool)> = self.redis.run(&calls).await?;
             let gone = routes.iter().zip(forgotten).filter(|(_, (_, is_due))| *is_due);
             let gone: Vec<UserId> = gone.map(|(route, _)| route.user_id).collect();
-            self.due.go(&gone, now + back_within).await?;
+            self.due.went_offline(&gone, now + back_within).await?;
 
             let details = routes.iter().map(|route| SlotCommand::new("DEL", &keys::connection(route.connection_id)));
             let inventories = by_gateway(routes).into_iter().map(|(gateway, connection_ids)| {

@@ -22,7 +22,7 @@ impl PresenceTransitions for RedisRoutes {
                 let claim = claimed.mark;
                 match record {
                     Some(PresenceRecord { standing, is_announced }) => {
-                        transitions.push(PresenceTransition { user_id, standing, is_news: !is_announced, claim });
+                        transitions.push(PresenceTransition { user_id, standing, is_change: !is_announced, claim });
                     }
                     None => unknown.push(SettledClaim { user_id, mark: claim, has_changed: false }),
                 }
@@ -35,12 +35,12 @@ impl PresenceTransitions for RedisRoutes {
         Ok(vec![])
     }
 
-    async fn gone_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        let gone_since = |record: PresenceRecord| match record.standing {
+    async fn offline_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        let offline_since = |record: PresenceRecord| match record.standing {
             OnlineStatus::Online => None,
             OnlineStatus::Offline { last_seen } => Some(last_seen),
         };
-        Ok(self.records(user_ids).await?.into_iter().map(|record| record.and_then(gone_since)).collect())
+        Ok(self.records(user_ids).await?.into_iter().map(|record| record.and_then(offline_since)).collect())
     }
 
     async fn settle(&self, announced: &[PresenceTransition]) -> Result<(), StoreError> {
@@ -69,8 +69,8 @@ impl PresenceTransitions for RedisRoutes {
             // Scores are whole milliseconds, far below the limit up to which a float is exact.
             let expired_at = Timestamp::from_millis(expiry as u64);
             let dead = DeadGateway { gateway: GatewayId(server.into()), expired_at };
-            let SweepResult { forgotten, left } = self.sweep_gateway(&dead, now, limit - swept.forgotten).await?;
-            swept = SweepResult { forgotten: swept.forgotten + forgotten, left: swept.left + left };
+            let SweepResult { deleted, remaining } = self.sweep_gateway(&dead, now, limit - swept.deleted).await?;
+            swept = SweepResult { deleted: swept.deleted + deleted, remaining: swept.remaining + remaining };
         }
         Ok(swept)
     }
@@ -107,16 +107,16 @@ impl RedisRoutes {
         let written_before =
             SlotCommand::new("ZRANGEBYSCORE", &inventory).arg("-inf").arg(format!("({}", expiry_ms(since)));
         let members: Vec<String> = self.redis.run_one(written_before.arg("LIMIT").arg(0).arg(limit)).await?;
-        let mut forgotten = 0;
+        let mut deleted = 0;
         for members in members.chunks(BATCH_LEN) {
-            forgotten += self.forget_connections(dead, members, since, now).await?;
+            deleted += self.forget_connections(dead, members, since, now).await?;
         }
-        let left = self.redis.run_one(SlotCommand::new("ZCARD", &inventory)).await?;
-        if left == 0 {
+        let remaining = self.redis.run_one(SlotCommand::new("ZCARD", &inventory)).await?;
+        if remaining == 0 {
             let forget = FORGET_SERVER.call([keys::SERVERS]).arg(&*dead.gateway.0).arg(dead.expired_at.as_millis());
             self.redis.run_one::<()>(forget).await?;
         }
-        Ok(SweepResult { forgotten, left })
+        Ok(SweepResult { deleted, remaining })
     }
 
     /// Removes connections of a dead gateway, members of its inventory, that were not written since. Returns their
@@ -142,7 +142,7 @@ impl RedisRoutes {
         });
         let outcomes: Vec<(bool, bool)> = self.redis.run(&calls.collect::<Vec<_>>()).await?;
         let gone = known.iter().zip(&outcomes).filter(|(_, (_, is_due))| *is_due);
-        self.due.go(&gone.map(|((_, user_id), _)| *user_id).collect::<Vec<_>>(), now).await?;
+        self.due.went_offline(&gone.map(|((_, user_id), _)| *user_id).collect::<Vec<_>>(), now).await?;
 
         // The details of a kept connection may be older than its route, so age is no reason to delete them.
         let forgotten = known.iter().zip(&outcomes).filter(|(_, (is_forgotten, _))| *is_forgotten);

@@ -31,7 +31,7 @@ impl AssertedUsers {
         }
     }
 
-    /// Removes a user, whose assertion was refused.
+    /// Removes a user with a refused assertion.
     pub(crate) fn forget(&mut self, user_id: UserId) {
         self.expiries.remove(&user_id);
     }

@@ -128,7 +128,7 @@ impl Directory {
 
     /// Calls the first of `links` that its breaker admits, and after a failure the next. It makes up to `tries` calls
     /// under one deadline. Any reply of a process ends the search, including a refusal.
-    pub(crate) async fn ask<T, F>(
+    pub(crate) async fn call<T, F>(
         &self,
         role: ProcessRole,
         method: &'static str,

@@ -62,17 +62,17 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_missing_from_a_list_is_gone() {
+    fn a_process_missing_from_a_list_is_removed() {
         check(&[(0, "abc"), (1, "ac"), (2, "cd")], &["abc", "ac", "cd"]);
     }
 
     #[test]
-    fn a_wiped_list_forgets_nobody_while_it_fills_again() {
+    fn a_wiped_list_loses_no_gateway_while_it_is_rebuilt() {
         check(&[(0, "abc"), (1, ""), (2, ""), (3, "b"), (6, "bd")], &["abc", "abc", "abc", "abc", "abcd"]);
     }
 
     #[test]
-    fn who_is_not_back_after_fifteen_seconds_is_gone() {
+    fn a_user_without_a_reconnect_in_fifteen_seconds_is_offline() {
         check(&[(0, "abc"), (1, ""), (15, "b"), (16, "bd"), (17, "d")], &["abc", "abc", "abc", "bd", "d"]);
         check(&[(0, "a"), (1, ""), (15, ""), (16, ""), (17, "b")], &["a", "a", "a", "", "b"]);
     }

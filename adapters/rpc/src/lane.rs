@@ -50,14 +50,14 @@ pub(crate) async fn run(link: Arc<PeerLink>, sends: Arc<SendRouter>, links: watc
             }
         }
         // Until the process is reachable, other processes own its chats.
-        give(sends.pass_on(lane));
+        give(sends.hand_over(lane));
         failures += 1;
         select! {
             () = unlisted(&link, links.clone()) => break,
             () = admitted(&link, BACKOFF.delay(failures)) => {}
         }
     }
-    give(sends.pass_on(lane));
+    give(sends.hand_over(lane));
     sends.remove(lane);
 }
 

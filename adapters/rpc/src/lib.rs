@@ -1,8 +1,8 @@
 //! Calls between the processes of a fleet: implements our ports over gRPC.
 //!
 //! [`serve`] offers the services of a process to the others. On the calling side a [`Directory`] tracks the live
-//! processes. [`RemoteIngest`], [`RemoteIdentity`], [`RemoteSignals`], [`RemotePresences`] and [`RemoteDelivery`]
-//! implement the ports, so a plane need not know whether the next one runs in its own process.
+//! processes. [`RemoteIngest`], [`RemoteIdentity`], [`RemoteSignals`], [`RemotePresences`], [`RemoteDelivery`] and
+//! [`RemoteWebhooks`] implement the ports, so a plane need not know whether the next one runs in its own process.
 //!
 //! Sends keep their order: all sends from one process to another use one stream, and a chat's sends go to one process.
 //! When the owner of a chat changes, new sends go to the new owner only after the pending ones are answered. Ownership
@@ -32,6 +32,7 @@ mod remote_identity;
 mod remote_ingest;
 mod remote_presences;
 mod remote_signals;
+mod remote_webhooks;
 mod rendezvous;
 mod roles;
 mod security;
@@ -49,6 +50,7 @@ pub use remote_identity::RemoteIdentity;
 pub use remote_ingest::RemoteIngest;
 pub use remote_presences::RemotePresences;
 pub use remote_signals::RemoteSignals;
+pub use remote_webhooks::RemoteWebhooks;
 pub use roles::certificate_name;
 pub use security::{CertificateNames, FleetSecret, RoleError, Security, SecurityError, ShortSecret};
 pub use server::{RpcServices, ServeError, serve};

@@ -24,6 +24,7 @@ use crate::proto::identity_client::IdentityClient;
 use crate::proto::ingest_client::IngestClient;
 use crate::proto::presence_client::PresenceClient;
 use crate::proto::signals_client::SignalsClient;
+use crate::proto::webhook_client::WebhookClient;
 use crate::security::{Badge, Security};
 use crate::server::KEEP_ALIVE;
 use crate::wire::Malformed;
@@ -307,6 +308,10 @@ impl PeerLink {
 
     pub(crate) fn gateway(&self) -> GatewayClient<PeerChannel> {
         bounded!(GatewayClient::new(self.caller.clone()))
+    }
+
+    pub(crate) fn webhook(&self) -> WebhookClient<PeerChannel> {
+        bounded!(WebhookClient::new(self.caller.clone()))
     }
 }
 

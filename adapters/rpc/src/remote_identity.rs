@@ -24,7 +24,7 @@ impl RemoteIdentity {
 impl Identity for RemoteIdentity {
     async fn identify(&self, token: &str, device: DeviceId) -> Result<Principal, IdentityError> {
         let links = self.directory.shuffled(ProcessRole::Api);
-        let reply = self.directory.ask(ProcessRole::Api, "identify", links, 2, |link, timeout| {
+        let reply = self.directory.call(ProcessRole::Api, "identify", links, 2, |link, timeout| {
             let body = proto::IdentifyRequest { token: token.to_owned(), device_id: device.to_bytes().into() };
             let mut client = link.identity();
             async move { client.identify(timed(timeout, body)).await }
@@ -35,7 +35,7 @@ impl Identity for RemoteIdentity {
     async fn redeem(&self, ticket: &str, device: DeviceId) -> Result<Principal, IdentityError> {
         let links = self.directory.shuffled(ProcessRole::Api);
         // Tried once: the ticket may be spent even though no answer arrived.
-        let reply = self.directory.ask(ProcessRole::Api, "redeem", links, 1, |link, timeout| {
+        let reply = self.directory.call(ProcessRole::Api, "redeem", links, 1, |link, timeout| {
             let body = proto::RedeemRequest { ticket: ticket.to_owned(), device_id: device.to_bytes().into() };
             let mut client = link.identity();
             async move { client.redeem(timed(timeout, body)).await }
@@ -47,7 +47,7 @@ impl Identity for RemoteIdentity {
         let mut live = Vec::with_capacity(holders.len());
         for (chunk, body) in wire::live_chunks(holders) {
             let links = self.directory.shuffled(ProcessRole::Api);
-            let reply = self.directory.ask(ProcessRole::Api, "live", links, 2, |link, timeout| {
+            let reply = self.directory.call(ProcessRole::Api, "live", links, 2, |link, timeout| {
                 let (mut client, body) = (link.identity(), body.clone());
                 async move { client.live(timed(timeout, body)).await }
             });
@@ -58,7 +58,7 @@ impl Identity for RemoteIdentity {
 
     async fn renew(&self, assertion: &Assertion) -> Result<Assertion, IdentityError> {
         let links = self.directory.shuffled(ProcessRole::Api);
-        let reply = self.directory.ask(ProcessRole::Api, "renew", links, 2, |link, timeout| {
+        let reply = self.directory.call(ProcessRole::Api, "renew", links, 2, |link, timeout| {
             let body = proto::RenewRequest { proof: assertion.proof.to_vec() };
             let mut client = link.identity();
             async move { client.renew(timed(timeout, body)).await }

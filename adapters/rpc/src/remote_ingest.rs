@@ -71,7 +71,7 @@ impl RemoteIngest {
 
     /// Calls the owners of a chat in rank order, the second only if the first has failed. Returns `None` if this
     /// process is to answer.
-    async fn ask<T, F>(
+    async fn call<T, F>(
         &self,
         chat_id: ChatId,
         method: &'static str,
@@ -90,7 +90,7 @@ impl RemoteIngest {
         if is_ours && before_us.is_empty() {
             return Ok(None);
         }
-        match self.directory.ask(ProcessRole::Ingest, method, before_us, tries, call).await {
+        match self.directory.call(ProcessRole::Ingest, method, before_us, tries, call).await {
             Ok(reply) => Ok(Some(reply)),
             Err(PeerCallError::TooMany { .. }) => Err(IngestError::Busy),
             // No time is left for another process.
@@ -113,7 +113,7 @@ impl Ingest for RemoteIngest {
     }
 
     async fn sync(&self, request: SyncRequest) -> Result<Page, IngestError> {
-        let reply = self.ask(request.chat_id, "sync", |link, timeout| {
+        let reply = self.call(request.chat_id, "sync", |link, timeout| {
             let (mut client, body) = (link.ingest(), wire::to_sync(&request));
             async move { client.sync(timed(timeout, body)).await }
         });
@@ -124,7 +124,7 @@ impl Ingest for RemoteIngest {
     }
 
     async fn advance(&self, request: AdvanceRequest) -> Result<Watermarks, IngestError> {
-        let reply = self.ask(request.chat_id, "advance", |link, timeout| {
+        let reply = self.call(request.chat_id, "advance", |link, timeout| {
             let (mut client, body) = (link.ingest(), wire::to_advance(&request));
             async move { client.advance(timed(timeout, body)).await }
         });

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::PresenceView;
-use ports::{Look, PresenceReader, ProcessRole, StoreError};
+use ports::{PresenceLookup, PresenceReader, ProcessRole, StoreError};
 
 use crate::directory::Directory;
 use crate::link::{PeerCallError, timed};
@@ -22,11 +22,11 @@ impl RemotePresences {
 
 #[async_trait]
 impl PresenceReader for RemotePresences {
-    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
-        let mut views = Vec::with_capacity(looks.len());
-        for (count, body) in wire::look_chunks(looks) {
+    async fn lookup(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError> {
+        let mut views = Vec::with_capacity(lookups.len());
+        for (count, body) in wire::look_chunks(lookups) {
             let links = self.directory.shuffled(ProcessRole::Api);
-            let reply = self.directory.ask(ProcessRole::Api, "look", links, 2, |link, timeout| {
+            let reply = self.directory.call(ProcessRole::Api, "look", links, 2, |link, timeout| {
                 let (mut client, body) = (link.presence(), body.clone());
                 async move { client.look(timed(timeout, body)).await }
             });

@@ -25,7 +25,7 @@ impl SignalSender for RemoteSignals {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         let (Signal::Typing { chat_id, .. } | Signal::Receipt { chat_id, .. }) = signal;
         let links = rank(chat_id, self.directory.links(ProcessRole::Fanout).to_vec(), |link| &*link.peer.id);
-        let reply = self.directory.ask(ProcessRole::Fanout, "signal", links, 1, |link, timeout| {
+        let reply = self.directory.call(ProcessRole::Fanout, "signal", links, 1, |link, timeout| {
             let (mut client, body) = (link.signals(), wire::to_signal(&signal));
             async move { client.signal(timed(timeout, body)).await }
         });

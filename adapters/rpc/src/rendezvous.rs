@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_what_they_have_always_been() {
+    fn weights_are_stable() {
         assert_eq!(weight(ChatId::from_bytes([7; 16]), "ingest-1"), 18_105_742_021_629_350_656);
         assert_eq!(weight(ChatId::from_bytes([7; 16]), "ingest-2"), 8_819_604_019_052_234_252);
     }

@@ -14,7 +14,8 @@ use ProcessRole::{Api, Fanout, Gateway, Ingest};
 /// | Identity | api | gateway | tokens and tickets of handshakes, renewals, checks of open connections |
 /// | Presence | api | gateway | presence subscriptions |
 /// | Signals | fanout | gateway, ingest | typing indicators, receipts |
-/// | Gateway | gateway | fanout, api | pushes and revocations while Redis is unavailable |
+/// | Gateway | gateway | fanout, api | revocations, and pushes while Redis is unavailable |
+/// | Webhook | api | api | pauses of the webhook while another process moves its consumer group |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FleetService {
     Ingest,
@@ -22,11 +23,13 @@ pub(crate) enum FleetService {
     Presence,
     Signals,
     Gateway,
+    Webhook,
 }
 
 impl FleetService {
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 5] = [Self::Ingest, Self::Identity, Self::Presence, Self::Signals, Self::Gateway];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Ingest, Self::Identity, Self::Presence, Self::Signals, Self::Gateway, Self::Webhook];
 
     /// The roles that may call the service.
     pub(crate) const fn callers(self) -> &'static [ProcessRole] {
@@ -35,6 +38,7 @@ impl FleetService {
             Self::Identity | Self::Presence => &[Gateway],
             Self::Signals => &[Gateway, Ingest],
             Self::Gateway => &[Fanout, Api],
+            Self::Webhook => &[Api],
         }
     }
 
@@ -46,6 +50,7 @@ impl FleetService {
             Self::Presence => "presence",
             Self::Signals => "signals",
             Self::Gateway => "gateway",
+            Self::Webhook => "webhook",
         }
     }
 }

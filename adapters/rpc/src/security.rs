@@ -314,9 +314,9 @@ mod tests {
     #[test]
     fn one_secret_opens_every_service_and_another_opens_none() {
         let right = secret("correct horse battery");
-        assert_eq!(allowed(&right, &right), [true; 5]);
+        assert_eq!(allowed(&right, &right), [true; 6]);
         for wrong in [secret("another horse battery"), secret("correct horse battery staple")] {
-            assert_eq!(allowed(&right, &wrong), [false; 5]);
+            assert_eq!(allowed(&right, &wrong), [false; 6]);
         }
         let mut nothing = Badge(None);
         let request = nothing.call(Request::new(())).unwrap();
@@ -342,18 +342,18 @@ mod tests {
     #[test]
     fn each_role_may_call_the_services_of_the_table_and_no_others() {
         for (roles, expected) in [
-            // Ingest, Identity, Presence, Signals, Gateway.
-            ("gateway", [true, true, true, true, false]),
-            ("ingest", [false, false, false, true, false]),
-            ("fanout", [false, false, false, false, true]),
-            ("api", [true, false, false, false, true]),
-            ("gateway,api", [true, true, true, true, true]),
-            ("nobody", [false; 5]),
+            // Ingest, Identity, Presence, Signals, Gateway, Webhook.
+            ("gateway", [true, true, true, true, false, false]),
+            ("ingest", [false, false, false, true, false, false]),
+            ("fanout", [false, false, false, false, true, false]),
+            ("api", [true, false, false, false, true, true]),
+            ("gateway,api", [true; 6]),
+            ("nobody", [false; 6]),
         ] {
             assert_eq!(allowed(&with_roles("ingest"), &with_roles(roles)), expected, "{roles}");
         }
         let stranger = secret("correct horse battery");
-        assert_eq!(allowed(&with_roles("ingest"), &stranger), [false; 5]);
+        assert_eq!(allowed(&with_roles("ingest"), &stranger), [false; 6]);
     }
 
     #[test]

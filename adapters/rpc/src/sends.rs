@@ -265,7 +265,7 @@ impl SendRouter {
     }
 
     /// Moves the queue of an unreachable process to other lanes.
-    pub(crate) fn pass_on(self: &Arc<Self>, lane: u64) -> Vec<PendingReply> {
+    pub(crate) fn hand_over(self: &Arc<Self>, lane: u64) -> Vec<PendingReply> {
         let mut state = self.state();
         let queue = {
             let lane = state.lane(lane);

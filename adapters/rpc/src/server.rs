@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::TraceContext;
-use ports::{Delivery, GatewayId, Identity, Ingest, PresenceReader, SignalSender, SystemClock, trace};
+use ports::{Delivery, GatewayId, Identity, Ingest, PresenceReader, SignalSender, SystemClock, WebhookPause, trace};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::{select, time};
@@ -15,7 +15,7 @@ use tonic::transport::server::TcpIncoming;
 use tracing::{Span, debug_span, warn};
 
 use self::ingest::IngestService;
-use self::services::{GatewayService, IdentityService, PresenceService, SignalsService};
+use self::services::{GatewayService, IdentityService, PresenceService, SignalsService, WebhookService};
 use crate::assertion::{AssertionCheck, AssertionPolicy};
 use crate::config::{DEADLINE, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::proto::gateway_server::GatewayServer;
@@ -23,6 +23,7 @@ use crate::proto::identity_server::IdentityServer;
 use crate::proto::ingest_server::IngestServer;
 use crate::proto::presence_server::PresenceServer;
 use crate::proto::signals_server::SignalsServer;
+use crate::proto::webhook_server::WebhookServer;
 use crate::roles::FleetService;
 use crate::security::{Security, SecurityError};
 
@@ -48,6 +49,8 @@ pub struct RpcServices {
     pub presences: Option<Arc<dyn PresenceReader>>,
     /// The connections of this gateway, with its id.
     pub delivery: Option<(GatewayId, Arc<dyn Delivery>)>,
+    /// Pauses of the webhook of this process.
+    pub webhook: Option<Arc<dyn WebhookPause>>,
 }
 
 /// Why calls cannot be served.
@@ -98,12 +101,14 @@ pub async fn serve(
     let signals = services.signals.map(|signals| SignalsService { signals });
     let presence = services.presences.map(|presences| PresenceService { presences });
     let gateway = services.delivery.map(|(id, delivery)| GatewayService { id, delivery });
+    let webhook = services.webhook.map(|webhook| WebhookService { webhook });
     let served = server
         .add_optional_service(ingest.map(|service| guarded!(Ingest, IngestServer::new(service))))
         .add_optional_service(identity.map(|service| guarded!(Identity, IdentityServer::new(service))))
         .add_optional_service(signals.map(|service| guarded!(Signals, SignalsServer::new(service))))
         .add_optional_service(presence.map(|service| guarded!(Presence, PresenceServer::new(service))))
         .add_optional_service(gateway.map(|service| guarded!(Gateway, GatewayServer::new(service))))
+        .add_optional_service(webhook.map(|service| guarded!(Webhook, WebhookServer::new(service))))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
             shutdown.await;
             leave.send_replace(true);

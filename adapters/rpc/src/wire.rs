@@ -9,6 +9,7 @@ mod identity;
 mod ingest;
 mod presence;
 mod routing;
+mod updates;
 
 use std::error::Error;
 

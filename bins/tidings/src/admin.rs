@@ -17,7 +17,7 @@ pub(crate) mod user;
 mod verify;
 pub(crate) mod webhook;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -103,10 +103,21 @@ fn token_of_root(data_dir: &Path) -> anyhow::Result<Secret> {
 
 /// The URL of an admin listener, and a client for it.
 pub(crate) fn client(listen: SocketAddr, cert_file: &str) -> anyhow::Result<(String, reqwest::Client)> {
+    let listen = reachable(listen);
     Ok(match cert_file {
         "" => (format!("http://{listen}"), reqwest::Client::new()),
         cert_file => (format!("https://{listen}"), trusting(cert_file)?),
     })
+}
+
+/// The loopback address for a listener on all interfaces.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let loopback = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(loopback, listen.port())
 }
 
 /// Trusts the service's own certificate, in addition to the certificates that the machine trusts.
@@ -149,10 +160,24 @@ impl AdminConnection {
 
     fn print(&self, answer: &Value, for_people: impl FnOnce()) -> anyhow::Result<ExitCode> {
         if self.json {
-            println!("{}", serde_json::to_string_pretty(answer)?);
+            outln!("{}", serde_json::to_string_pretty(answer)?);
         } else {
             for_people();
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_listens_everywhere_is_asked_on_loopback() {
+        for (listen, asked) in
+            [("0.0.0.0:8080", "127.0.0.1:8080"), ("[::]:80", "[::1]:80"), ("10.1.2.3:80", "10.1.2.3:80")]
+        {
+            assert_eq!(reachable(listen.parse().unwrap()).to_string(), asked);
+        }
     }
 }

@@ -12,15 +12,15 @@ pub(crate) enum StoreCommand {
     ///
     /// Reads all rows of the store, its log and, in a fleet, the routes, tables and policies, at a limited rate, and
     /// changes nothing. On one machine, name the --data-dir of a stopped service or of a copy, or ask the running
-    /// service with --admin. With --deep it also reads every checksum in the files of an embedded store and names the
-    /// damaged files: `tidings store verify --deep --data-dir DIR`. Exits 1 if an invariant is violated or a file is
+    /// service with --admin-listen. With --deep it also reads every checksum in the files of an embedded store and names
+    /// the damaged files: `tidings store verify --deep --data-dir DIR`. Exits 1 if an invariant is violated or a file is
     /// damaged, and 2 if the check could not run.
     Verify(tools::verify::VerifyArgs),
     /// Writes a consistent snapshot of a single-machine store to a file.
     ///
-    /// The snapshot holds every write acknowledged before it was taken. Ask the running service with --admin, which
-    /// continues to serve, or name the --data-dir of a stopped service. The file holds the keys of the service: it is
-    /// as secret as the data directory. The backup is read back before the file gets its final name.
+    /// The snapshot holds every write acknowledged before it was taken. Ask the running service with --admin-listen,
+    /// which continues to serve, or name the --data-dir of a stopped service. The file holds the keys of the service: it
+    /// is as secret as the data directory. The backup is read back before the file gets its final name.
     Backup(tools::backup::BackupArgs),
     /// Restores a backup into a new data directory and verifies it.
     ///
@@ -59,12 +59,22 @@ pub(crate) enum StoreCommand {
     #[cfg(feature = "fleet")]
     #[command(subcommand)]
     Schema(tools::schema::SchemaCommand),
+    /// Restores the tables of a fleet to a second of the past, as new tables.
+    ///
+    /// Prints the plan; with --yes it restores every table with DynamoDB's point-in-time recovery, sets everything that
+    /// DynamoDB leaves out, and repairs transactions of which the tables have a part. Stop all processes of the fleet
+    /// first. The old tables are only read. Run the command again with --resume after an interruption, and with the
+    /// time that it has printed. Exits 1 if a table cannot be restored, or differs from its definition afterwards.
+    ///
+    /// Example: tidings store restore-tables --at 2026-11-18T20:00:00Z --into-prefix restored_ --yes
+    #[cfg(feature = "fleet")]
+    RestoreTables(tools::restore_tables::RestoreTablesArgs),
     /// Restores the lost head sequence (counter) of a chat that refuses sends.
     #[cfg(feature = "fleet")]
     RecoverCounter(tools::recover_counter::RecoverCounterArgs),
     /// The commands that only a binary with fleet support has.
     #[cfg(not(feature = "fleet"))]
-    #[command(name = "schema", alias = "recover-counter", hide = true, disable_help_flag = true)]
+    #[command(name = "schema", aliases = ["recover-counter", "restore-tables"], hide = true, disable_help_flag = true)]
     FleetOnly {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         arguments: Vec<String>,
@@ -147,6 +157,8 @@ impl StoreCommand {
             Self::Import(arguments) => tools::import::run(arguments).await,
             #[cfg(feature = "fleet")]
             Self::Schema(command) => tools::schema::run(command).await,
+            #[cfg(feature = "fleet")]
+            Self::RestoreTables(arguments) => Box::pin(tools::restore_tables::run(arguments)).await,
             #[cfg(feature = "fleet")]
             Self::RecoverCounter(arguments) => tools::recover_counter::run(arguments).await,
             #[cfg(not(feature = "fleet"))]

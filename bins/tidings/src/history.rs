@@ -47,7 +47,7 @@ pub(crate) fn run(command: HistoryCommand) -> anyhow::Result<ExitCode> {
         Ok((entries, findings)) => {
             if arguments.json {
                 let report = Report::from(&findings);
-                println!("{}", serde_json::to_string_pretty(&Checked { entries, report })?);
+                outln!("{}", serde_json::to_string_pretty(&Checked { entries, report })?);
             } else {
                 print(entries, &findings);
             }
@@ -77,16 +77,16 @@ fn check(path: &Path, skew_ms: u64) -> anyhow::Result<(u64, Findings)> {
 }
 
 fn print(entries: u64, findings: &Findings) {
-    println!("{:<34} {:>12} {:>10}", "invariant", "checked", "violated");
+    outln!("{:<34} {:>12} {:>10}", "invariant", "checked", "violated");
     for (invariant, tally) in findings.iter() {
-        println!("{:<34} {:>12} {:>10}", invariant.name(), tally.checked, tally.violated);
+        outln!("{:<34} {:>12} {:>10}", invariant.name(), tally.checked, tally.violated);
     }
-    println!();
+    outln!();
     for violation in findings.violations() {
-        println!("{}: {}", violation.invariant, violation.detail);
+        outln!("{}: {}", violation.invariant, violation.detail);
     }
     match findings.is_clean() {
-        true => println!("{entries} entries fit the promises"),
-        false => println!("{entries} entries do not fit the promises"),
+        true => outln!("{entries} entries checked; no violations"),
+        false => outln!("{entries} entries checked; violations found"),
     }
 }

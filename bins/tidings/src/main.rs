@@ -1,5 +1,11 @@
 //! `tidings`: the whole service, and the tools to operate it, in one binary.
 
+// Output goes through `output`, because `println!` panics when the reader of a pipe has closed it.
+#![warn(clippy::print_stdout)]
+
+#[macro_use]
+mod output;
+
 mod admin;
 mod capacity;
 mod chat;
@@ -8,7 +14,9 @@ mod groups;
 mod healthcheck;
 mod history;
 mod load;
+mod memory;
 mod old_names;
+mod open_files;
 mod serve;
 mod tools;
 
@@ -39,7 +47,7 @@ Examples:
   tidings serve --dev                           run a service to try it out
   tidings chat                                  chat in this terminal
   tidings doctor --config tidings.toml          check a configuration before the first start
-  tidings store backup FILE --admin             back up the running service
+  tidings store backup FILE --admin-listen      back up the running service
   tidings log dead-letters list                 list failed deliveries
   tidings admin user find +14155550101          find a user
   tidings help store verify                     explain one command";

@@ -9,6 +9,8 @@ use server::config::{self, Config, Sources};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
+use crate::{memory, open_files};
+
 /// The sources of settings, shared by every command that needs the configuration.
 #[derive(Args)]
 pub(crate) struct ConfigArgs {
@@ -71,9 +73,14 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     crate::block_on(async {
         let telemetry = Telemetry::init(&config)?;
         sources.log_ignored();
+        open_files::raise_limit();
         let stop = stop_signal()?;
         // The future is large and lives as long as the process.
-        Box::pin(server::run(config, Box::new(move || config::load(&sources)), telemetry, stop)).await
+        let service = Box::pin(server::run(config, Box::new(move || config::load(&sources)), telemetry, stop));
+        tokio::select! {
+            ended = service => ended,
+            never = memory::keep_purged() => match never {},
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,7 @@ mod server;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -392,7 +393,7 @@ fn help_lists_commands_and_options() {
               tidings serve --dev                           run a service to try it out
               tidings chat                                  chat in this terminal
               tidings doctor --config tidings.toml          check a configuration before the first start
-              tidings store backup FILE --admin             back up the running service
+              tidings store backup FILE --admin-listen      back up the running service
               tidings log dead-letters list                 list failed deliveries
               tidings admin user find +14155550101          find a user
               tidings help store verify                     explain one command
@@ -600,4 +601,47 @@ fn doctor_refuses_a_broken_configuration_like_serve() {
     assert_eq!(text(&output.stdout), "");
     expect!["error: the configuration file `a.toml` sets `lisen`, which does not exist; did you mean `listen`?"]
         .assert_eq(text(&output.stderr).trim_end());
+}
+
+/// The writing end of a pipe that has no reader any more.
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn command_whose_output_is_closed_ends_without_a_message() {
+    for arguments in [
+        &["capacity", "--users", "1000"][..],
+        &["capacity", "--users", "1000", "--json"],
+        &["store", "schema", "show"],
+        &["store", "schema", "show", "--format", "iam"],
+        &["help"],
+    ] {
+        let mut command = tidings(arguments);
+        let mut child = command.stdin(Stdio::null()).stdout(closed_pipe()).stderr(Stdio::piped()).spawn().unwrap();
+        // The command has ended when nothing holds its standard error open.
+        let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(stderr, "", "{arguments:?}");
+        assert!(matches!(status.code(), Some(0 | 141)), "{arguments:?}: {status}");
+    }
+}
+
+#[test]
+fn service_whose_output_is_closed_continues() {
+    let directory = tempfile::tempdir().unwrap();
+    let data_dir = directory.path().join("data");
+    let mut serve = tidings(&["serve", "--dev", "--data-dir"]);
+    let mut child = serve.arg(&data_dir).stdout(closed_pipe()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let ready = lines.find(|line| line.contains("admin_address=")).expect("it becomes ready");
+    let (_, address) = ready.split_once("admin_address=").unwrap();
+    let url = format!("http://{}", address.split(' ').next().unwrap());
+    assert!(lines.any(|line| line.contains("the service runs without standard output")));
+    let answer = output_of(&mut tidings(&["healthcheck", "--url", &url]));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(answer.status.success(), "{answer:?}");
 }

@@ -123,7 +123,7 @@ async fn report(mut command: Command) -> Value {
 }
 
 #[tokio::test]
-async fn redis_counts_commands_of_others_and_not_those_of_the_load() {
+async fn redis_counts_commands_of_other_clients_only() {
     let (server, redis) = tokio::join!(attentive_server(), Redis::start());
     let quiet = report(six_connections(&server, &redis, "1")).await;
     for name in ["before connecting", "to connect one", "while holding", "per connection and beat"] {

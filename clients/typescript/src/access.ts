@@ -29,6 +29,8 @@ export class Access {
   #renewal: Promise<string> | undefined;
   /** When the tokens are due for renewal, in milliseconds of the Unix epoch; unknown for external tokens. */
   renewAt: number | undefined;
+  /** The access token that this tab has last read or renewed. It may have expired. Unknown for external tokens. */
+  presentToken: string | undefined;
   readonly #http: Http;
   readonly #storage: Storage;
   readonly #options: AccessOptions;
@@ -112,6 +114,7 @@ export class Access {
     await this.#storage.keepDevice(device);
     this.#opened = Promise.resolve(device);
     this.renewAt = device.tokens?.renewAt;
+    this.presentToken = device.tokens?.accessToken;
   }
 
   async #renewNow(stale: string): Promise<string> {

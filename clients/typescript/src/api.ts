@@ -11,6 +11,9 @@ export interface Page<Rows> {
   pagination: Schemas["Pagination"];
 }
 
+/** Timeout of an export: the server streams all messages of the user. */
+const EXPORT_TIMEOUT_MS = 10 * 60_000;
+
 type DataOf<P extends keyof paths, M extends Method> = Answer<P, M> extends { data: infer D } ? D : never;
 
 /** Length and start of a page. */
@@ -125,6 +128,22 @@ export class Api {
   /** Changes the user's own name or presence visibility. */
   updateMe(body: Schemas["UpdateMe"]): Promise<Schemas["Me"]> {
     return this.#data("patch", "/api/v1/users/me", { body });
+  }
+
+  /**
+   * All data of the user as one document: the profile, sessions, devices, contacts, chats, and the user's own messages.
+   * The server allows a few exports a day.
+   */
+  exportMe(): Promise<Schemas["Export"]> {
+    return this.#data("get", "/api/v1/users/me/export", { timeoutMs: EXPORT_TIMEOUT_MS });
+  }
+
+  /**
+   * Deletes the account on the server, permanently. `client.deleteAccount()` also deletes its data here. `confirm` is the
+   * user's own id.
+   */
+  deleteMe(body: Schemas["DeleteMe"]): Promise<Schemas["AccountDeletion"]> {
+    return this.#data("delete", "/api/v1/users/me", { body });
   }
 
   /** Another user. */
@@ -309,6 +328,57 @@ export class Api {
   /** One message by its id. */
   message(messageId: string): Promise<Schemas["Message"]> {
     return this.#data("get", "/api/v1/messages/{message_id}", { path: { message_id: messageId } });
+  }
+
+  /** Edits a message of the user over HTTP. Retries with the same `client_message_id` make one edit. */
+  editMessage(chatId: string, sequence: number, body: Schemas["EditMessage"]): Promise<Schemas["SendMessageAck"]> {
+    const request = { path: { chat_id: chatId, sequence }, body };
+    return this.#data("patch", "/api/v1/chats/{chat_id}/messages/{sequence}", request);
+  }
+
+  /** Deletes a message for everyone over HTTP. */
+  deleteMessage(chatId: string, sequence: number, clientMessageId?: string): Promise<Schemas["SendMessageAck"]> {
+    const request = { path: { chat_id: chatId, sequence }, query: { client_message_id: clientMessageId ?? null } };
+    return this.#data("delete", "/api/v1/chats/{chat_id}/messages/{sequence}", request);
+  }
+
+  /** Adds a reaction of the user over HTTP. */
+  addReaction(
+    chatId: string,
+    sequence: number,
+    reaction: string,
+    clientMessageId?: string,
+  ): Promise<Schemas["SendMessageAck"]> {
+    const path = { chat_id: chatId, sequence, reaction };
+    const request = { path, query: { client_message_id: clientMessageId ?? null } };
+    return this.#data("put", "/api/v1/chats/{chat_id}/messages/{sequence}/reactions/{reaction}", request);
+  }
+
+  /** Removes a reaction of the user over HTTP. */
+  removeReaction(
+    chatId: string,
+    sequence: number,
+    reaction: string,
+    clientMessageId?: string,
+  ): Promise<Schemas["SendMessageAck"]> {
+    const path = { chat_id: chatId, sequence, reaction };
+    const request = { path, query: { client_message_id: clientMessageId ?? null } };
+    return this.#data("delete", "/api/v1/chats/{chat_id}/messages/{sequence}/reactions/{reaction}", request);
+  }
+
+  /** A page of the members who reacted to a message, ordered by id. */
+  reactions(chatId: string, sequence: number, query: PageOptions = {}): Promise<Page<Schemas["Reactions"]>> {
+    const request = { path: { chat_id: chatId, sequence }, query };
+    return this.#call("get", "/api/v1/chats/{chat_id}/messages/{sequence}/reactions", request);
+  }
+
+  /**
+   * Acknowledges all messages up to `sequence`, which must have no gap: for clients that read messages over REST. A
+   * connected client acknowledges by itself.
+   */
+  markDelivered(chatId: string, sequence: number): Promise<Schemas["MarkedRead"]> {
+    const request = { path: { chat_id: chatId }, body: { last_acked_sequence: sequence } };
+    return this.#data("post", "/api/v1/chats/{chat_id}/delivered", request);
   }
 
   /** Marks all messages up to `sequence` as read. */

@@ -5,7 +5,7 @@ import { ApiError } from "./errors.js";
 import { Emitter, type ClientEvents, type Listener } from "./events.js";
 import { Http } from "./http.js";
 import { memoryStorage } from "./storage/memory.js";
-import type { QueuedSend, Storage } from "./storage/storage.js";
+import { isUpdate, type QueuedSend, type QueuedUpdate, type Storage, type UpdateAction } from "./storage/storage.js";
 import type { ContentType, SendMessageAck, Tokens } from "./wire.js";
 
 /** The options of a client. */
@@ -45,10 +45,24 @@ export interface SendOptions {
   clientMessageId?: string;
 }
 
-/** A queued send. */
+/** The options of an update. */
+export interface UpdateOptions {
+  /** The user's id for the update, a UUID. Calls with the same id make one update. */
+  clientMessageId?: string;
+}
+
+/** The options of an edit. They replace those of the message. */
+export interface EditOptions extends UpdateOptions {
+  /** Defaults to `text/plain`. */
+  contentType?: ContentType;
+  /** A JSON object of your application, of at most 1024 bytes as compact JSON. */
+  metadata?: Record<string, unknown>;
+}
+
+/** A queued send or update. */
 export interface Outgoing {
   clientMessageId: string;
-  /** Resolves when the message is durable; rejects with a `SendError` if it is refused or the client closes first. */
+  /** Resolves when the entry is durable; rejects with a `SendError` if it is refused or the client closes first. */
   acked: Promise<SendMessageAck>;
 }
 
@@ -111,12 +125,41 @@ export class Client {
    * permanently. Messages in one chat keep the order of these calls.
    */
   send(chatId: string, content: string, options: SendOptions = {}): Outgoing {
-    return this.#driver.send(chatId, content, options);
+    return this.#driver.send({ chatId, content, ...identified(options) });
+  }
+
+  /**
+   * Replaces content, content type and metadata of one of the user's own messages. Like every update it is queued and
+   * retried as `send` does it, in one order with the sends of its chat. `updated` has the new state of the message, and
+   * `withQueued` shows it before.
+   */
+  editMessage(chatId: string, sequence: number, content: string, options: EditOptions = {}): Outgoing {
+    return this.#update(chatId, sequence, { action: "edit", content }, options);
+  }
+
+  /** Deletes a message for everyone: one of the user's own, or as an admin of a group any message. */
+  deleteMessage(chatId: string, sequence: number, options: UpdateOptions = {}): Outgoing {
+    return this.#update(chatId, sequence, { action: "delete" }, options);
+  }
+
+  /** Adds a reaction of the user to a message: an emoji or a short code. */
+  addReaction(chatId: string, sequence: number, reaction: string, options: UpdateOptions = {}): Outgoing {
+    return this.#update(chatId, sequence, { action: "react", reaction }, options);
+  }
+
+  /** Removes a reaction of the user from a message. */
+  removeReaction(chatId: string, sequence: number, reaction: string, options: UpdateOptions = {}): Outgoing {
+    return this.#update(chatId, sequence, { action: "unreact", reaction }, options);
   }
 
   /** The sends that are not acknowledged yet, oldest first. */
-  queued(): Promise<QueuedSend[]> {
-    return this.#driver.queued();
+  async queued(): Promise<QueuedSend[]> {
+    return (await this.#driver.queued()).filter((entry): entry is QueuedSend => !isUpdate(entry));
+  }
+
+  /** The updates that are not acknowledged yet, oldest first. */
+  async queuedUpdates(): Promise<QueuedUpdate[]> {
+    return (await this.#driver.queued()).filter(isUpdate);
   }
 
   /** Marks all messages up to `sequence` as read, now or on the next connection. */
@@ -141,8 +184,8 @@ export class Client {
 
   /**
    * Calls `listener` with every event of this name, one event at a time. A listener may return a promise: the next
-   * event waits for it, and only then is a message acknowledged to the server. Returns a function that removes the
-   * listener.
+   * event waits for it, and only then is a message or an update acknowledged to the server. Returns a function that
+   * removes the listener.
    */
   on<Name extends keyof ClientEvents>(name: Name, listener: Listener<Name>): () => void {
     return this.#events.on(name, listener);
@@ -165,6 +208,27 @@ export class Client {
       await this.#access.forget();
     }
   }
+
+  /**
+   * Deletes the account of the user permanently, and then all data of the user on this device. The name becomes "Deleted
+   * account"; with `eraseMessages` the user's messages are erased too. If the server refuses or cannot be reached, the
+   * error is thrown and nothing is deleted.
+   */
+  async deleteAccount(options: { eraseMessages?: boolean } = {}): Promise<void> {
+    const { user_id: confirm } = await this.api.me();
+    await this.api.deleteMe({ confirm, erase_messages: options.eraseMessages ?? false });
+    await this.#access.forget();
+  }
+
+  #update(chatId: string, sequence: number, action: UpdateAction, options: UpdateOptions): Outgoing {
+    return this.#driver.send({ chatId, sequence, ...action, ...identified(options) });
+  }
+}
+
+/** Options with an id for all retries, and the time of the call. */
+function identified<Options extends UpdateOptions>(options: Options) {
+  const { clientMessageId = crypto.randomUUID(), ...rest } = options;
+  return { ...rest, clientMessageId, queuedAt: Date.now() };
 }
 
 function checked(baseUrl: string): string {

@@ -1,6 +1,6 @@
 import type { Access } from "./access.js";
 import type { Api } from "./api.js";
-import type { Outgoing, SendOptions } from "./client.js";
+import type { Outgoing } from "./client.js";
 import { isFinal, listChats } from "./errands.js";
 import { EventQueue } from "./event-queue.js";
 import type { ClientEvent, Emitter } from "./events.js";
@@ -9,7 +9,7 @@ import { pause } from "./session/backoff.js";
 import type { Ended, Output } from "./session/outputs.js";
 import { Session } from "./session/session.js";
 import { Socket } from "./socket.js";
-import type { QueuedSend, Storage } from "./storage/storage.js";
+import type { QueuedEntry, Storage } from "./storage/storage.js";
 import { atMost, sleep } from "./timing.js";
 
 /** Delay between two early renewals of tokens; the second one is needed only if the first fails. */
@@ -34,7 +34,7 @@ export interface DriverParts {
 /**
  * Executes the outputs of a `Session` with sockets, timers and REST calls.
  *
- * Each `connect` begins a new session from the storage: the positions, and the sends without an ack.
+ * Each `connect` begins a new session from the storage: the positions, and the sends and updates without an ack.
  */
 export class Driver {
   #session: Session;
@@ -46,7 +46,7 @@ export class Driver {
   #generation = 0;
   #isStarting = false;
   #closing: Promise<void> | undefined;
-  /** The access token of the last handshake. */
+  /** The access token of the last handshake, or a later one with which the connection was renewed. */
   #token = "";
   #renewalPausedUntil = 0;
   #listing: "idle" | "underWay" | "outdated" = "idle";
@@ -57,7 +57,7 @@ export class Driver {
     this.#parts = parts;
     this.#session = this.#newSession();
     this.#outbox = new Outbox(parts.storage);
-    this.#queue = new EventQueue(parts.events, Math.random, async ({ chat_id: chatId, sequence }) => {
+    this.#queue = new EventQueue(parts.events, Math.random, async ({ chatId, sequence }) => {
       const generation = this.#generation;
       const isKept = await this.#kept(parts.storage.keepPosition({ chatId, sequence }));
       if (isKept && generation === this.#generation) {
@@ -90,17 +90,17 @@ export class Driver {
     this.#session = this.#newSession();
   }
 
-  send(chatId: string, content: string, options: SendOptions): Outgoing {
+  /** Stores a send or an update, and sends it. */
+  send(entry: QueuedEntry): Outgoing {
+    const { clientMessageId, chatId } = entry;
     return this.#outbox.add(
-      chatId,
-      content,
-      options,
-      (send) => this.act((session, now) => session.send(now, send)),
-      ({ clientMessageId }, error) => this.#queue.push({ name: "failed", detail: { clientMessageId, chatId, error } }),
+      entry,
+      () => this.act((session, now) => session.send(now, entry)),
+      (error) => this.#queue.push({ name: "failed", detail: { clientMessageId, chatId, error } }),
     );
   }
 
-  queued(): Promise<QueuedSend[]> {
+  queued(): Promise<QueuedEntry[]> {
     return this.#outbox.queued();
   }
 
@@ -141,7 +141,7 @@ export class Driver {
       }
       this.#session = this.#session.successor();
       positions.forEach(({ chatId, sequence }) => this.#session.resume(chatId, sequence));
-      await this.#outbox.load((send) => this.#session.send(performance.now(), send));
+      await this.#outbox.load((entry) => this.#session.send(performance.now(), entry));
     } catch (error) {
       this.#tell({ name: "storageFailed", detail: { error } });
       setTimeout(() => generation === this.#generation && void this.#start(generation), STORAGE_PAUSE_MS);
@@ -183,7 +183,7 @@ export class Driver {
     }
   }
 
-  /** Settles the promises of sends at once; the event waits in the queue. */
+  /** Settles the promises of sends and updates at once; the event waits in the queue. */
   #tell(event: ClientEvent): void {
     switch (event.name) {
       case "sent":
@@ -310,15 +310,29 @@ export class Driver {
       this.#renewalPausedUntil = Date.now() + RENEWAL_PAUSE_MS;
       // The next call that needs a token reports a failure.
       this.#parts.access.token().then(
-        () => this.#arm(),
+        () => this.act((session, now) => this.#renewConnection(session, now)),
         () => undefined,
       );
     }
-    this.act((session, now) => session.handleTimeout(now));
+    this.act((session, now) => {
+      session.handleTimeout(now);
+      this.#renewConnection(session, now);
+    });
+  }
+
+  /** Renews the authentication of the connection after the tokens were renewed, here or by a REST call. */
+  #renewConnection(session: Session, now: number): void {
+    const token = this.#parts.access.presentToken;
+    if (token !== undefined && token !== this.#token && session.reauth(now, token)) {
+      this.#token = token;
+    }
   }
 
   readonly #onNetwork = (event: Event): void => {
-    this.act((session, now) => (event.type === "online" ? session.handleOnline(now) : session.handleOffline(now)));
+    // A page that was hidden may have slept, and missed the events of the network.
+    if (event.type !== "visibilitychange" || document.visibilityState === "visible") {
+      this.act((session, now) => (event.type === "offline" ? session.handleOffline(now) : session.handleOnline(now)));
+    }
   };
 
   /** Waits for a change of the storage, emits `storageFailed` if it fails, and returns whether it is stored. */
@@ -341,5 +355,6 @@ function network(change: "addEventListener" | "removeEventListener", listener: (
   if (typeof window !== "undefined") {
     window[change]("online", listener);
     window[change]("offline", listener);
+    window.document?.[change]("visibilitychange", listener);
   }
 }

@@ -1,7 +1,8 @@
 import { Emitter, type ClientEvent } from "./events.js";
 import { pause, type Random } from "./session/backoff.js";
+import { isEntry, positionOf, type Entry } from "./session/entries.js";
+import type { Position } from "./storage/storage.js";
 import { sleep } from "./timing.js";
-import type { Message } from "./wire.js";
 
 /** Most queued events. At this bound the driver disconnects until there is room again. */
 const LENGTH_MAX = 1024;
@@ -13,8 +14,8 @@ interface Waiting {
 }
 
 /**
- * Delivers events to the application one at a time and in order. If a listener fails on a message, the message is
- * delivered again after a delay. So no event overtakes it, and only processed messages are acknowledged.
+ * Delivers events to the application one at a time and in order. If a listener fails on a message or an update, it is
+ * delivered again after a delay. So no event overtakes it, and only processed entries are acknowledged.
  */
 export class EventQueue {
   #waiting: Waiting[] = [];
@@ -24,10 +25,10 @@ export class EventQueue {
   #onRoom: (() => void)[] = [];
   readonly #emitter: Emitter;
   readonly #random: Random;
-  readonly #onTaken: (message: Message) => Promise<void>;
+  readonly #onTaken: (position: Position) => Promise<void>;
 
-  /** `onTaken` is called with each message that the application has processed; the next event waits for it. */
-  constructor(emitter: Emitter, random: Random, onTaken: (message: Message) => Promise<void>) {
+  /** `onTaken` is called with the position of each processed entry; the next event waits for it. */
+  constructor(emitter: Emitter, random: Random, onTaken: (position: Position) => Promise<void>) {
     this.#emitter = emitter;
     this.#random = random;
     this.#onTaken = onTaken;
@@ -74,8 +75,8 @@ export class EventQueue {
   async #run(): Promise<void> {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       await next.ready;
-      if (next.event.name === "message") {
-        await this.#tellUntilTaken(next);
+      if (isEntry(next.event)) {
+        await this.#tellUntilTaken(next, next.event);
       } else if (this.#waiting[0] === next) {
         await this.#tell(next.event);
       }
@@ -89,11 +90,11 @@ export class EventQueue {
     }
   }
 
-  async #tellUntilTaken(entry: Waiting): Promise<void> {
-    for (let failures = 1; this.#waiting[0] === entry; failures += 1) {
+  async #tellUntilTaken(waiting: Waiting, entry: Entry): Promise<void> {
+    for (let failures = 1; this.#waiting[0] === waiting; failures += 1) {
       const retryInMs = pause(failures, this.#random);
-      if (await this.#tell(entry.event, retryInMs)) {
-        await this.#onTaken(entry.event.detail as Message);
+      if (await this.#tell(entry, retryInMs)) {
+        await this.#onTaken(positionOf(entry));
         return;
       }
       await sleep(retryInMs);

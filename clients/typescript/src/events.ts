@@ -1,5 +1,14 @@
 import type { SendError } from "./errors.js";
-import type { ChatUpdated, ErrorBody, Message, Presence, Receipt, SendMessageAck, TypingIndicator } from "./wire.js";
+import type {
+  ChatUpdated,
+  ErrorBody,
+  Message,
+  MessageUpdated,
+  Presence,
+  Receipt,
+  SendMessageAck,
+  TypingIndicator,
+} from "./wire.js";
 
 /** Why a client no longer reconnects. */
 export type StopReason =
@@ -20,9 +29,14 @@ export interface ClientEvents {
   caughtUp: Record<string, never>;
   /** The next message of a chat: each exactly once and in order, including the user's own. */
   message: Message;
-  /** A send is durable. */
+  /**
+   * The next update of a message of a chat, in one order with its messages: an edit, a deletion, a reaction.
+   * `withUpdated` applies it to your copy of the message.
+   */
+  updated: MessageUpdated;
+  /** A send or an update is durable. */
   sent: SendMessageAck;
-  /** A send was refused permanently, and is no longer queued. */
+  /** A send or an update was refused permanently, and is no longer queued. */
   failed: { clientMessageId: string; chatId: string; error: SendError };
   /** A member's watermarks have moved. */
   receipt: Receipt;
@@ -43,7 +57,7 @@ export interface ClientEvents {
   presence: Presence[];
   /** The server refused a request that has no reply of its own: an ack, a read mark, a sync. */
   refused: ErrorBody;
-  /** A listener has failed. A `message` is delivered again after `retryInMs`, and no event overtakes it. */
+  /** A listener has failed. A message or an update is delivered again after `retryInMs`, and no event overtakes it. */
   listenerFailed: { event: string; error: unknown; retryInMs?: number };
   /** A change of the storage failed. Until one succeeds again, this device may repeat its actions. */
   storageFailed: { error: unknown };

@@ -19,7 +19,9 @@ export type Answer<P extends keyof paths, M extends Method> =
       ? Json<A>
       : R extends { 201: infer A }
         ? Json<A>
-        : undefined
+        : R extends { 202: infer A }
+          ? Json<A>
+          : undefined
     : never;
 
 /** The parameters and body of a call. */
@@ -32,9 +34,10 @@ export type Request<P extends keyof paths, M extends Method> = {
 } & {
   body?: Operation<P, M> extends { requestBody?: infer B } ? Json<NonNullable<B>> : never;
   idempotencyKey?: string | undefined;
+  /** Timeout of the call, with its whole response; 10 s by default. */
+  timeoutMs?: number;
 };
 
-/** Timeout of a call. */
 const TIMEOUT_MS = 10_000;
 
 /** Makes one call and parses the response. Every failure is an `ApiError`. */
@@ -53,6 +56,7 @@ export class Http {
     request: Request<P, M>,
     token?: string,
   ): Promise<Answer<P, M>> {
+    const { timeoutMs = TIMEOUT_MS } = request;
     const headers: Record<string, string> = {};
     if (token !== undefined) {
       headers["authorization"] = `Bearer ${token}`;
@@ -60,7 +64,7 @@ export class Http {
     if (request.idempotencyKey !== undefined) {
       headers["idempotency-key"] = request.idempotencyKey;
     }
-    const init: RequestInit = { method: method.toUpperCase(), headers, signal: AbortSignal.timeout(TIMEOUT_MS) };
+    const init: RequestInit = { method: method.toUpperCase(), headers, signal: AbortSignal.timeout(timeoutMs) };
     if (request.body !== undefined) {
       headers["content-type"] = "application/json";
       init.body = JSON.stringify(request.body);

@@ -1,14 +1,17 @@
-import type { Outgoing, SendOptions } from "./client.js";
+import type { Outgoing } from "./client.js";
 import { SendError } from "./errors.js";
-import type { QueuedSend, Storage } from "./storage/storage.js";
-import type { SendMessageAck } from "./wire.js";
+import { isUpdate, type QueuedEntry, type Storage } from "./storage/storage.js";
+import type { ContentType, SendMessageAck } from "./wire.js";
 
-/** Most queued sends. */
+/** Most queued sends and updates. */
 const LENGTH_MAX = 1000;
 /** Most bytes of a message. */
 const CONTENT_BYTES_MAX = 4096;
+/** Most bytes of a reaction. */
+const REACTION_BYTES_MAX = 64;
 
 const HALF_CHARACTER = /[\uD800-\uDFFF]/u;
+const SPACE_OR_CONTROL = /[\p{White_Space}\p{Cc}]/u;
 
 interface Outcome {
   clientMessageId: string;
@@ -17,16 +20,16 @@ interface Outcome {
 }
 
 /**
- * The stored sends without an acknowledgement, and the promises of their callers.
+ * The stored sends and updates without an acknowledgement, and the promises of their callers.
  *
- * Changes of the storage run one after another, so sends are stored in the order of the calls, and each is stored
+ * Changes of the storage run one after another, so entries are stored in the order of the calls, and each is stored
  * before its first attempt.
  */
 export class Outbox {
   /** In the order of the calls: a repeated send is settled after the first one. */
   #outcomes: Outcome[] = [];
   #last: Promise<unknown> = Promise.resolve();
-  /** The ids of the stored sends, once they are loaded. */
+  /** The ids of the stored entries, once they are loaded. */
   #kept: Set<string> | undefined;
   readonly #storage: Storage;
 
@@ -34,16 +37,9 @@ export class Outbox {
     this.#storage = storage;
   }
 
-  /** Stores a send, then calls `onKept`; or calls `onFailed` if it cannot be stored. */
-  add(
-    chatId: string,
-    content: string,
-    options: SendOptions,
-    onKept: (send: QueuedSend) => void,
-    onFailed: (send: QueuedSend, error: SendError) => void,
-  ): Outgoing {
-    const { clientMessageId = crypto.randomUUID(), ...rest } = options;
-    const send: QueuedSend = { clientMessageId, chatId, content, ...rest, queuedAt: Date.now() };
+  /** Stores a send or an update, then calls `onKept`; or calls `onFailed` if it cannot be stored. */
+  add(entry: QueuedEntry, onKept: () => void, onFailed: (error: SendError) => void): Outgoing {
+    const { clientMessageId } = entry;
     let refuse: (error: SendError) => void = () => undefined;
     const acked = new Promise<SendMessageAck>((resolve, reject) => {
       const outcome = { clientMessageId, resolve, reject };
@@ -57,45 +53,45 @@ export class Outbox {
     acked.catch(() => undefined);
     void this.#inOrder(async () => {
       try {
-        await this.#keep(send);
+        await this.#keep(entry);
       } catch (cause) {
         const error = cause instanceof SendError ? cause : notKept(cause);
         refuse(error);
-        onFailed(send, error);
+        onFailed(error);
         return;
       }
-      onKept(send);
+      onKept();
     });
     return { clientMessageId, acked };
   }
 
-  /** All stored sends, oldest first, after the earlier calls are done. */
-  queued(): Promise<QueuedSend[]> {
+  /** All stored entries, oldest first, after the earlier calls are done. */
+  queued(): Promise<QueuedEntry[]> {
     return this.#inOrder(() => this.#storage.sends());
   }
 
-  /** Loads every stored send, in order and before later additions. */
-  async load(onKept: (send: QueuedSend) => void): Promise<void> {
+  /** Loads every stored entry, in order and before later additions. */
+  async load(onKept: (entry: QueuedEntry) => void): Promise<void> {
     await this.#inOrder(async () => {
-      const sends = await this.#storage.sends();
-      this.#kept = new Set(sends.map(({ clientMessageId }) => clientMessageId));
-      sends.forEach(onKept);
+      const entries = await this.#storage.sends();
+      this.#kept = new Set(entries.map(({ clientMessageId }) => clientMessageId));
+      entries.forEach(onKept);
     });
   }
 
-  /** Settles a durable send. Resolves once it is removed from the storage. */
+  /** Settles a durable entry. Resolves once it is removed from the storage. */
   async acked(ack: SendMessageAck): Promise<void> {
     this.#take(ack.client_message_id)?.resolve(ack);
     await this.#remove(ack.client_message_id);
   }
 
-  /** Settles a permanently refused send. Resolves once it is removed from the storage. */
+  /** Settles a permanently refused entry. Resolves once it is removed from the storage. */
   async refused({ clientMessageId, error }: { clientMessageId: string; error: SendError }): Promise<void> {
     this.#take(clientMessageId)?.reject(error);
     await this.#remove(clientMessageId);
   }
 
-  /** Rejects all pending promises. Stored sends stay in the storage. */
+  /** Rejects all pending promises. Stored entries stay in the storage. */
   close(): void {
     for (const { reject } of this.#outcomes.splice(0)) {
       reject(new SendError("the client was closed first; the message is kept for the next connect", "CLOSED"));
@@ -108,14 +104,14 @@ export class Outbox {
     this.#kept = undefined;
   }
 
-  async #keep(send: QueuedSend): Promise<void> {
-    checkContent(send.content);
+  async #keep(entry: QueuedEntry): Promise<void> {
+    check(entry);
     this.#kept ??= new Set((await this.#storage.sends()).map(({ clientMessageId }) => clientMessageId));
     if (this.#kept.size >= LENGTH_MAX) {
       throw new SendError(`${this.#kept.size} sends are waiting, which is the limit; wait for an ack`, "QUEUE_FULL");
     }
-    await this.#storage.addSend(send);
-    this.#kept.add(send.clientMessageId);
+    await this.#storage.addSend(entry);
+    this.#kept.add(entry.clientMessageId);
   }
 
   #remove(clientMessageId: string): Promise<void> {
@@ -142,9 +138,29 @@ function notKept(cause: unknown): SendError {
 }
 
 /**
- * Refuses content that the server would refuse without naming the send, or by closing the connection: such a send would
- * be retried without end and block all later ones.
+ * Refuses an entry that the server would refuse without naming it, or by closing the connection: it would be retried
+ * without end and block all later ones.
  */
+function check(entry: QueuedEntry): void {
+  if (!isUpdate(entry) || entry.action === "edit") {
+    checkContent(entry.content);
+    checkJson(entry);
+  } else if (entry.action !== "delete") {
+    checkReaction(entry.reaction);
+  }
+}
+
+function checkReaction(reaction: string): void {
+  const bytes = new TextEncoder().encode(reaction).length;
+  const isPlain = !SPACE_OR_CONTROL.test(reaction) && !HALF_CHARACTER.test(reaction);
+  if (bytes === 0 || bytes > REACTION_BYTES_MAX || !isPlain) {
+    throw new SendError(
+      `a reaction is an emoji or a short code of 1 to ${REACTION_BYTES_MAX} bytes without spaces`,
+      "INVALID_MESSAGE",
+    );
+  }
+}
+
 function checkContent(content: string): void {
   const bytes = new TextEncoder().encode(content).length;
   if (bytes === 0 || content.includes("\0") || HALF_CHARACTER.test(content)) {
@@ -152,5 +168,17 @@ function checkContent(content: string): void {
   }
   if (bytes > CONTENT_BYTES_MAX) {
     throw new SendError(`the message has ${bytes} bytes, limit is ${CONTENT_BYTES_MAX}`, "MESSAGE_TOO_LARGE");
+  }
+}
+
+/** Refuses content that is not what its type says: the server would refuse it too, and disconnect after ten of these. */
+function checkJson({ content, contentType }: { content: string; contentType?: ContentType }): void {
+  if (contentType !== "application/json") {
+    return;
+  }
+  try {
+    JSON.parse(content);
+  } catch (cause) {
+    throw new SendError("the message is not the JSON that its content type says", "INVALID_MESSAGE", {}, cause);
   }
 }

@@ -21,7 +21,15 @@ export type ContentType = Frames["ContentType"];
 export type Message = Frames["Message"];
 /** A message in a page of history: with `status` on the user's own. */
 export type MessageWithStatus = Schemas["Message"];
-/** The confirmation of the server that a message is durable. */
+/** What updates have changed in a message, besides its content. */
+export type MessageState = Frames["StateBody"];
+/** A reaction to a message, with the number of members who have it. */
+export type Reaction = Frames["ReactionBody"];
+/** An update of a message, with a sequence of its own among the messages of the chat. */
+export type MessageUpdate = Frames["UpdateBody"];
+/** An update, and its message in the new state or a later one; without the message if it was deleted or has expired. */
+export type MessageUpdated = Frames["MessageUpdated"];
+/** The confirmation of the server that a message or an update is durable. */
 export type SendMessageAck = Frames["SendMessageAck"];
 /** A member's watermarks. */
 export type Receipt = Frames["Receipt"];

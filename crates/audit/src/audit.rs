@@ -113,7 +113,7 @@ impl StoreAudit<'_> {
             let (look, missing) = self.reflect(&page).await?;
             self.settle(look, CheckUnit::Records(&page)).await?;
             // First the missing messages, then the page itself, which may contain their expiry events.
-            missing.into_iter().for_each(|place| state.miss(place));
+            missing.into_iter().for_each(|location| state.miss(location));
             state.take(&page, log.has_each_once(), bytes_max).report(&mut self.findings);
             match page.next {
                 Some(next) => after = Some(next),
@@ -123,21 +123,39 @@ impl StoreAudit<'_> {
         while let Some(open) = state.pop_open() {
             self.open(open).await?;
         }
+        for late in state.take_late().chunks(self.options.page_len) {
+            self.late(late).await?;
+        }
         rows::consumers(&log.consumers().await?).report(&mut self.findings);
         self.logged = Some(state);
         Ok(())
     }
 
     async fn reflect(&self, page: &AuditPage<AuditedRecord>) -> Result<(RowChecks, Vec<ChatSequence>), StoreError> {
-        let (places, chats) = rows::spoken_of(page);
+        let (locations, chats) = rows::spoken_of(page);
         let mut store = Reflected::default();
-        for places in places.chunks(self.options.page_len) {
-            store.stored.extend(places.iter().copied().zip(self.store.stored(places).await?));
+        for locations in locations.chunks(self.options.page_len) {
+            store.stored.extend(locations.iter().copied().zip(self.store.stored(locations).await?));
         }
         for chats in chats.chunks(self.options.page_len) {
             store.chats.extend(chats.iter().copied().zip(self.store.standing(chats).await?));
         }
         Ok(rows::reflect(page, &store, self.options.clock.now()))
+    }
+
+    /// Reports messages that are out of order in the log, unless they have expired: with two publishers, one may have read a
+    /// message before it was erased.
+    async fn late(&mut self, locations: &[ChatSequence]) -> Result<(), StoreError> {
+        let stored = self.store.stored(locations).await?;
+        let now = self.options.clock.now();
+        for ((chat_id, sequence), stored) in locations.iter().zip(stored) {
+            if stored.is_some_and(|stored| stored.expires_at.is_none_or(|at| at > now)) {
+                let detail =
+                    format!("{chat_id} sequence {sequence}: it first appears in the log after a later message");
+                self.findings.violate(Invariant::OrderingPreserved, detail);
+            }
+        }
+        Ok(())
     }
 
     /// Checks sequences that the log does not explain. The store, or an unpublished event, may explain them.
@@ -147,11 +165,13 @@ impl StoreAudit<'_> {
             UnexplainedRange::Missing(chat_id, first, last) => (chat_id, first, last, true),
         };
         let leaving = self.store.leaving(chat_id).await?;
+        let passed_over = self.store.passed_over(chat_id).await?;
+        let is_passed_over = |sequence| passed_over.iter().any(|(first, last)| (*first..=*last).contains(&sequence));
         let last = last.min(Sequence(first.0.saturating_add(OPEN_LEN_MAX)));
-        let places: Vec<ChatSequence> = (first.0..=last.0).map(|sequence| (chat_id, Sequence(sequence))).collect();
-        let stored = self.store.stored(&places).await?;
+        let locations: Vec<ChatSequence> = (first.0..=last.0).map(|sequence| (chat_id, Sequence(sequence))).collect();
+        let stored = self.store.stored(&locations).await?;
         let now = self.options.clock.now();
-        for ((_, sequence), stored) in places.into_iter().zip(stored) {
+        for ((_, sequence), stored) in locations.into_iter().zip(stored) {
             let subject = format!("{chat_id} sequence {sequence}");
             match stored {
                 _ if leaving.contains(&sequence) => {}
@@ -160,6 +180,7 @@ impl StoreAudit<'_> {
                     let detail = format!("{subject}: it is stored, but the log has later messages and not this one");
                     self.findings.violate(Invariant::PublishedEventually, detail);
                 }
+                None if !is_logged && is_passed_over(sequence) => {}
                 None => {
                     if is_logged {
                         let detail =

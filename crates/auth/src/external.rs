@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use domain::{DisplayName, Timestamp, UserId};
 use jsonwebtoken::{Header, Validation, decode};
-use ports::{NewUser, UserKey, UserUpdate};
+use ports::{NewUser, SecurityEvent, SecurityEventKind, UserKey, UserUpdate};
 use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -144,9 +144,12 @@ impl ExternalProvider {
         }
         let key = UserKey::External { issuer: self.config.issuer.clone(), subject: identity.subject.clone() };
         let new = auth.new_user(identity.name.clone(), now);
-        let (user, _) = ports.users.find_or_create(key, NewUser { proven_at: identity.issued_at, ..new }).await?;
+        let (user, is_new) = ports.users.find_or_create(key, NewUser { proven_at: identity.issued_at, ..new }).await?;
         if user.deleted_at.is_some() {
             return Err(AuthError::TokenRevoked);
+        }
+        if is_new {
+            auth.record(SecurityEvent::of(SecurityEventKind::SignIn).user(user.user_id).because("new_external_user"));
         }
         // An older token has an older name.
         let is_latest = identity.issued_at >= seen_at;

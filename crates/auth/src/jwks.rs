@@ -9,8 +9,9 @@ use reqwest::Url;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
+use webhook::HttpCallError;
 
-use crate::{AuthError, JwksSource};
+use crate::{AuthError, ExternalConfig, JwksSource};
 
 /// Timeout of a fetch.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,6 +47,45 @@ struct FetchAttempt {
 pub(crate) struct ExternalKey {
     pub(crate) key: DecodingKey,
     pub(crate) algorithm: Algorithm,
+}
+
+/// The keys of an external provider cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum KeySetError {
+    /// The provider does not answer now. It may later.
+    #[error("the keys of the external issuer cannot be fetched now")]
+    Unavailable(#[source] BoxError),
+    /// The settings are wrong, or the documents of the provider.
+    #[error("the external issuer has no usable keys")]
+    Unusable(#[source] BoxError),
+}
+
+impl From<HttpCallError> for KeySetError {
+    fn from(error: HttpCallError) -> Self {
+        match error {
+            HttpCallError::Gone(_) | HttpCallError::Refused(_) => Self::Unusable(error.into()),
+            HttpCallError::Unavailable { .. } | HttpCallError::Unanswered(_) => Self::Unavailable(error.into()),
+        }
+    }
+}
+
+impl KeySetError {
+    fn unusable(cause: impl Into<BoxError>) -> Self {
+        Self::Unusable(cause.into())
+    }
+}
+
+impl ExternalConfig {
+    /// Fetches the keys once, to find wrong settings before the first token. Returns their number, which is not zero.
+    pub async fn check(&self) -> Result<usize, KeySetError> {
+        let keys = ExternalKeys::new(self.jwks.clone()).map_err(KeySetError::unusable)?;
+        match keys.try_fetch().await?.len() {
+            0 => {
+                Err(KeySetError::unusable("no key of the set has a `kid` and is for RS256, ES256 or EdDSA signatures"))
+            }
+            count => Ok(count),
+        }
+    }
 }
 
 impl ExternalKeys {
@@ -86,52 +126,60 @@ impl ExternalKeys {
                 FetchAttempt { at, succeeded: true }
             }
             Err(error) => {
-                let error = error_chain(&*error);
+                let error = error_chain(&error);
                 tracing::warn!(%error, "could not fetch the keys of the external issuer; cached keys stay in use");
                 FetchAttempt { at, succeeded: false }
             }
         }
     }
 
-    async fn try_fetch(&self) -> Result<HashMap<String, Arc<ExternalKey>>, BoxError> {
+    async fn try_fetch(&self) -> Result<HashMap<String, Arc<ExternalKey>>, KeySetError> {
         let body = match &self.source {
             JwksSource::File(path) => {
+                let unreadable = |error| KeySetError::unusable(format!("cannot read `{}`: {error}", path.display()));
                 let mut body = Vec::new();
-                let file = tokio::fs::File::open(path).await?;
-                file.take(BODY_BYTES_MAX as u64 + 1).read_to_end(&mut body).await?;
+                let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
+                file.take(BODY_BYTES_MAX as u64 + 1).read_to_end(&mut body).await.map_err(unreadable)?;
                 body
             }
             JwksSource::Url(url) => self.get(url.clone()).await?,
             JwksSource::Discovery(issuer) => self.get(self.discover(issuer).await?).await?,
         };
         if body.len() > BODY_BYTES_MAX {
-            return Err(format!("the key set is over {BODY_BYTES_MAX} bytes").into());
+            return Err(KeySetError::unusable(format!("the key set is over {BODY_BYTES_MAX} bytes")));
         }
-        let set: JwkSet = serde_json::from_slice(&body)?;
+        let set: JwkSet = serde_json::from_slice(&body)
+            .map_err(|error| KeySetError::unusable(format!("the key set is not a JSON Web Key Set: {error}")))?;
         Ok(set.keys.iter().filter_map(usable).collect())
     }
 
     /// The URL of the key set that an issuer publishes. The document has to name the same issuer, so that one cannot
     /// publish keys for another (OpenID Connect Discovery 1.0, 4.3).
-    async fn discover(&self, issuer: &str) -> Result<Url, BoxError> {
-        let document = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')).parse::<Url>()?;
+    async fn discover(&self, issuer: &str) -> Result<Url, KeySetError> {
+        let unusable = |cause: String| KeySetError::unusable(format!("the discovery document of `{issuer}` {cause}"));
+        let document = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+        let document: Url = document.parse().map_err(|error| unusable(format!("has no address: {error}")))?;
         let is_encrypted = document.scheme() == "https";
-        let body = self.get(document).await?;
+        let body = self.get(document).await.map_err(|error| match error {
+            KeySetError::Unusable(cause) => unusable(format!("cannot be read: {cause}")),
+            unavailable => unavailable,
+        })?;
         if body.len() > BODY_BYTES_MAX {
-            return Err(format!("the discovery document is over {BODY_BYTES_MAX} bytes").into());
+            return Err(unusable(format!("is over {BODY_BYTES_MAX} bytes")));
         }
-        let found: Discovered = serde_json::from_slice(&body)?;
+        let found: Discovered =
+            serde_json::from_slice(&body).map_err(|error| unusable(format!("is not of OpenID Connect: {error}")))?;
         if found.issuer != issuer {
-            return Err(format!("the discovery document is of the issuer `{}`", found.issuer).into());
+            return Err(unusable(format!("is of the issuer `{}`", found.issuer)));
         }
-        let jwks_uri: Url = found.jwks_uri.parse()?;
+        let jwks_uri: Url = found.jwks_uri.parse().map_err(|error| unusable(format!("names no key set: {error}")))?;
         if is_encrypted && jwks_uri.scheme() != "https" {
-            return Err(format!("the discovered key set `{jwks_uri}` is not encrypted").into());
+            return Err(unusable(format!("names the key set `{jwks_uri}`, which is not encrypted")));
         }
         Ok(jwks_uri)
     }
 
-    async fn get(&self, url: Url) -> Result<Vec<u8>, BoxError> {
+    async fn get(&self, url: Url) -> Result<Vec<u8>, KeySetError> {
         let response = webhook::send(self.http.get(url)).await?;
         Ok(webhook::read(response, BODY_BYTES_MAX + 1).await?)
     }

@@ -34,6 +34,7 @@ mod senders;
 pub use auth::{Auth, Ports};
 pub use config::{Config, ExternalConfig, JwksSource, Limits};
 pub use error::AuthError;
+pub use jwks::KeySetError;
 pub use keyfile::KeyFileError;
 pub use keys::KeyRing;
 pub use passkeys::{PasskeyCreation, PasskeyRefusal, PasskeySignIn, RegisterPasskey, RelyingParty, RelyingPartyError};

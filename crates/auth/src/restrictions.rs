@@ -14,6 +14,14 @@ impl Auth {
         user_id: UserId,
         change: RestrictionChange,
     ) -> Result<Result<Restrictions, TooManyDeniedTokens>, AuthError> {
+        self.to_the_end(|auth| async move { auth.apply(user_id, change).await }).await
+    }
+
+    async fn apply(
+        &self,
+        user_id: UserId,
+        change: RestrictionChange,
+    ) -> Result<Result<Restrictions, TooManyDeniedTokens>, AuthError> {
         let now = self.now();
         let restricted = self.ports().restrictions.restrict(user_id, change.clone(), now).await?;
         if restricted.is_ok() {

@@ -1,7 +1,9 @@
+use std::panic;
 use std::time::Duration;
 
 use domain::{DeviceId, RateDecision, RefreshAttempt, RefreshOutcome, Secret, Session, SessionId, Timestamp, UserId};
-use ports::{LimitKey, Revocation, SecurityEvent, SecurityEventKind, error_chain};
+use ports::{LimitKey, Revocation, SecurityContext, SecurityEvent, SecurityEventKind, error_chain};
+use tracing::Instrument;
 
 use crate::refresh_token::RefreshToken;
 use crate::restrictions::RestrictionAge;
@@ -43,7 +45,9 @@ impl Auth {
         let presented =
             RefreshToken::parse(refresh_token).ok_or(AuthError::InvalidToken("it is not a refresh token"))?;
         let session_id = presented.session_id;
-        let decision = self.take("refresh", LimitKey::Refresh(session_id), self.config().limits.refresh).await?;
+        let is_authentic = presented.is_authentic(self.keys().code_key());
+        let limit = if is_authentic { LimitKey::Refresh(session_id) } else { LimitKey::UnprovenRefresh(session_id) };
+        let decision = self.take("refresh", limit, self.config().limits.refresh).await?;
 
         let now = self.now();
         // Before the rotation, so that a suspended user keeps the valid token.
@@ -53,28 +57,39 @@ impl Auth {
         let successor = RefreshToken::issue(session_id, self.keys().code_key());
         let attempt = RefreshAttempt {
             presented: presented.digest(),
-            is_authentic: presented.is_authentic(self.keys().code_key()),
+            is_authentic,
             device_id: device,
             successor: successor.digest(),
             now,
             expires_at: now + self.config().refresh_ttl,
         };
-        let outcome = self.ports().sessions.refresh(session_id, attempt).await?;
+        let outcome = self.to_the_end(|auth| async move { auth.rotate(session_id, attempt).await }).await?;
         let (session, outcome) = outcome.ok_or(AuthError::TokenRevoked)?;
         match outcome {
             RefreshOutcome::Rotated => Ok((self.tokens(&session, successor, now), decision)),
             RefreshOutcome::Refused => Err(AuthError::InvalidToken(
                 "it was not issued here, or its session has expired or belongs to another device",
             )),
-            RefreshOutcome::Reused => {
-                tracing::warn!(user_id = %session.user_id, %session_id, "spent refresh token reused; session revoked");
-                let event = SecurityEvent::of(SecurityEventKind::RefreshReuseDetected).failed("spent_token");
-                self.record(event.user(session.user_id).session(session_id).device(device));
-                self.close_sockets(&[session_id]).await;
-                self.record_ends(session.user_id, &[session_id], "refresh_reuse");
-                Err(AuthError::TokenRevoked)
-            }
+            RefreshOutcome::Reused => Err(AuthError::TokenRevoked),
         }
+    }
+
+    /// Tries to exchange a refresh token. Its reuse ends the session, of which the sockets are then closed.
+    async fn rotate(
+        &self,
+        session_id: SessionId,
+        attempt: RefreshAttempt,
+    ) -> Result<Option<(Session, RefreshOutcome)>, AuthError> {
+        let device = attempt.device_id;
+        let outcome = self.ports().sessions.refresh(session_id, attempt).await?;
+        if let Some((session, RefreshOutcome::Reused)) = &outcome {
+            tracing::warn!(user_id = %session.user_id, %session_id, "spent refresh token reused; session revoked");
+            let event = SecurityEvent::of(SecurityEventKind::RefreshReuseDetected).failed("spent_token");
+            self.record(event.user(session.user_id).session(session_id).device(device));
+            self.close_sockets(&[session_id]).await;
+            self.record_ends(session.user_id, &[session_id], "refresh_reuse");
+        }
+        Ok(outcome)
     }
 
     /// Revokes the current session. A user of an external provider has no session here, and signs out there.
@@ -99,10 +114,29 @@ impl Auth {
                 own.filter(|id| which == Revoke::All || Some(*id) != principal.session_id).collect()
             }
         };
-        let ended = self.ports().sessions.revoke(principal.user_id, &doomed).await?;
-        self.close_sockets(&ended).await;
-        self.record_ends(principal.user_id, &ended, "revoked");
-        Ok(ended.len())
+        let user_id = principal.user_id;
+        self.to_the_end(|auth| async move {
+            let ended = auth.ports().sessions.revoke(user_id, &doomed).await?;
+            auth.close_sockets(&ended).await;
+            auth.record_ends(user_id, &ended, "revoked");
+            Ok(ended.len())
+        })
+        .await
+    }
+
+    /// Runs an operation that ends sessions in a task of its own. A client that closes its connection cancels its
+    /// request, but not this task: otherwise it could keep the sockets of an ended session open.
+    pub(crate) async fn to_the_end<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &self,
+        operation: impl FnOnce(Self) -> F,
+    ) -> T {
+        let operation = SecurityContext::current().scope(operation(self.clone())).in_current_span();
+        match tokio::spawn(operation).await {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
+            // The runtime shuts down, and drops this task as well.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     pub(crate) fn record_ends(&self, user_id: UserId, ended: &[SessionId], reason: &'static str) {
@@ -124,8 +158,8 @@ impl Auth {
 
     /// Asks the gateways to close the sockets of ended sessions.
     ///
-    /// The sessions are already deleted and a caller cannot retry, so a failure is only logged. A socket that stays
-    /// open closes when its token expires.
+    /// The sessions are already deleted and a caller cannot retry, so a failure is only logged. The port repeats the
+    /// call at the gateways that have not acknowledged it.
     pub(crate) async fn close_sockets(&self, ended: &[SessionId]) {
         for session_id in ended {
             self.close(Revocation::Session(*session_id)).await;
@@ -135,7 +169,7 @@ impl Auth {
     pub(crate) async fn close(&self, revocation: Revocation) {
         if let Err(error) = self.ports().delivery.revoke(revocation).await {
             let error = error_chain(&error);
-            tracing::error!(?revocation, %error, "could not close revoked sockets; they close at token expiry");
+            tracing::error!(?revocation, %error, "a gateway has not confirmed that revoked sockets are closed; retrying");
         }
     }
 }

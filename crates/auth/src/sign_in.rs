@@ -204,6 +204,7 @@ impl Auth {
             expires_at: now + self.config().refresh_ttl,
             current: refresh_token.digest(),
             spent: None,
+            overtaken: vec![],
         };
         let replaced = self.ports().sessions.create(session.clone()).await?;
         self.close_sockets(&replaced).await;

@@ -152,13 +152,13 @@ impl Accounts {
     async fn finish(&self, deletion: PendingDeletion) -> Result<(), StoreError> {
         let PendingDeletion { user_id, messages, .. } = deletion;
         // Without them, no passkey signs the user in again.
-        self.passkeys.forget_user(user_id).await?;
+        self.passkeys.erase_user(user_id).await?;
         self.sign_out(user_id).await?;
         // All other data of the user is removed here, by calls that may be repeated.
         self.forget_contacts(user_id).await?;
-        self.blocks.forget_user(user_id).await?;
-        self.invitations.forget_user(user_id).await?;
-        self.reports.forget_user(user_id).await?;
+        self.blocks.erase_user(user_id).await?;
+        self.invitations.erase_user(user_id).await?;
+        self.reports.erase_user(user_id).await?;
         for (chat_id, _) in self.chats.memberships(user_id).await? {
             // Before they leave: without the membership, a retry would not find this chat.
             if messages == MessageDisposition::Erase {

@@ -60,6 +60,8 @@ pub struct Api {
     pub security: Arc<dyn SecurityEvents>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// The age up to which authors edit and delete their messages, as ingest applies it; unlimited if absent.
+    pub update_window: Option<Duration>,
     /// Generates ids.
     pub ids: Arc<dyn Ids>,
     /// The rate limits.

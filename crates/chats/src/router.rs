@@ -16,11 +16,11 @@ use crate::http::{RestError, authenticate, deadline, envelope, limit_requests};
 use crate::openapi::{described, secured};
 use crate::routes::{
     account, auth, blocks, chats, contacts, devices, history, inbox, invitations, members, messages, passkeys,
-    presence, receipts, reports, service, sessions, users,
+    presence, receipts, reports, service, sessions, updates, users,
 };
 use crate::{Api, openapi};
 
-/// The whole REST API, with `/openapi.json`, `/asyncapi.json` and `/.well-known/jwks.json` at the root.
+/// The whole REST API, with `/openapi.json`, `/asyncapi.json`, `/asyncapi-events.json` and `/.well-known/jwks.json` at the root.
 ///
 /// `also` has further routes for the same listener. Their responses have a request id and the error body of a wrong
 /// method too, and unmatched paths get the 404 of this router. Serve the router with
@@ -42,6 +42,7 @@ pub fn router(api: Api, also: Router) -> Router {
     router
         .route("/openapi.json", document(openapi()))
         .route("/asyncapi.json", document(protocol::asyncapi()))
+        .route("/asyncapi-events.json", document(protocol::event::events_asyncapi()))
         .with_state(api.clone())
         .merge(also)
         .fallback(not_found)
@@ -97,7 +98,11 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(members::unmute_chat))
         .routes(routes!(history::history, messages::send_message))
         .routes(routes!(history::around))
+        .routes(routes!(updates::edit_message, updates::delete_message))
+        .routes(routes!(updates::reactions))
+        .routes(routes!(updates::add_reaction, updates::remove_reaction))
         .routes(routes!(messages::message))
+        .routes(routes!(receipts::mark_delivered))
         .routes(routes!(receipts::mark_read))
         .routes(routes!(receipts::receipts))
         .routes(routes!(sessions::sessions, sessions::revoke_sessions))

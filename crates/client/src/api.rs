@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use domain::{ChatId, DeviceId, MessageId, PasskeyId, Role, Sequence, SessionId, UserId};
 use protocol::frame::{Presence, PresenceSnapshot, SendMessageAck};
 use protocol::rest::{
-    AddMember, AddPasskey, Around, Blocks, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, FileReport,
-    History, Inbox, Invitation, Invitations, Lookup, LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute,
-    Muted, OtpRequested, Paged, PasskeyAuthentication, PasskeyCreationOptions, PasskeyRequestOptions, PasskeySummary,
-    Passkeys, PresenceQuery, PushRegistration, Receipts, RefreshTokens, Reported, RequestOtp, Revoked, SendMessage,
-    Sessions, SignInWithPasskey, SignedIn, Tokens, TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
+    AccountDeletion, AddMember, AddPasskey, Around, Blocks, ChangeRole, ChatDetails, Contacts, CreateChat, Data,
+    DeleteMe, Export, Failure, FileReport, History, Inbox, Invitation, Invitations, Lookup, LookupResults,
+    MarkDelivered, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, PasskeyAuthentication,
+    PasskeyCreationOptions, PasskeyRequestOptions, PasskeySummary, Passkeys, PresenceQuery, PushRegistration, Receipts,
+    RefreshTokens, Reported, RequestOtp, Revoked, SendMessage, Sessions, SignInWithPasskey, SignedIn, Tokens,
+    TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -52,6 +53,10 @@ impl Api {
     const TIMEOUT: Duration = Duration::from_secs(10);
     /// Largest accepted response body, far above any response of the API.
     const ANSWER_BYTES_MAX: usize = 8 << 20;
+    /// Timeout of an export: the server streams all messages of the user.
+    const EXPORT_TIMEOUT: Duration = Duration::from_secs(600);
+    /// Largest accepted export.
+    const EXPORT_BYTES_MAX: usize = 256 << 20;
 
     pub(crate) fn new(
         base_url: &str,
@@ -158,6 +163,11 @@ impl Api {
         self.tokens().as_ref().map(|held| held.renew_at)
     }
 
+    /// The access token, if somebody is signed in. It may have expired.
+    pub(crate) fn present_token(&self) -> Option<String> {
+        self.tokens().as_ref().map(|held| held.access_token.clone())
+    }
+
     /// Replaces the access token `stale`, unless another caller already has.
     pub(crate) async fn renew(&self, stale: &str) -> Result<String, ApiError> {
         let _one_at_a_time = self.shared.renewal.lock().await;
@@ -197,6 +207,30 @@ impl Api {
     /// Changes the user's own name or settings.
     pub async fn update_me(&self, update: &UpdateMe) -> Result<Me, ApiError> {
         self.call(Method::PATCH, "/users/me", Some(update)).await
+    }
+
+    /// All data of the user as one document: the profile, sessions, devices, contacts, chats, and the user's own
+    /// messages. The server allows a few exports a day.
+    pub async fn export_me(&self) -> Result<Export<'static>, ApiError> {
+        let request = |token: String| async move {
+            let url = format!("{}/api/v1/users/me/export", self.shared.base_url);
+            let request = self.shared.http.get(url).bearer_auth(token).timeout(Self::EXPORT_TIMEOUT);
+            request.send().await.map_err(ApiError::Transport)
+        };
+        let token = self.access_token().await?;
+        let mut response = request(token.clone()).await?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            response = request(self.renew(&token).await?).await?;
+        }
+        parse(response, Self::EXPORT_BYTES_MAX).await.map(|Data { data }| data)
+    }
+
+    /// Deletes the account permanently and signs this device out. The user's name becomes "Deleted account"; with
+    /// `erase_messages` their messages are erased too. `confirm` is the user's own id.
+    pub async fn delete_me(&self, request: &DeleteMe) -> Result<AccountDeletion, ApiError> {
+        let deletion = self.call(Method::DELETE, "/users/me", Some(request)).await?;
+        self.hold(None);
+        Ok(deletion)
     }
 
     /// Another user.
@@ -430,6 +464,13 @@ impl Api {
         self.get(&format!("/messages/{message_id}")).await
     }
 
+    /// Acknowledges all messages up to `sequence`, which must have no gap: for clients that read messages over REST. A
+    /// connected [`Client`](crate::Client) acknowledges by itself.
+    pub async fn mark_delivered(&self, chat_id: ChatId, sequence: Sequence) -> Result<MarkedRead, ApiError> {
+        let body = MarkDelivered { last_acked_sequence: sequence };
+        self.call(Method::POST, &format!("/chats/{chat_id}/delivered"), Some(&body)).await
+    }
+
     /// Marks all messages up to `sequence` as read.
     pub async fn mark_read(&self, chat_id: ChatId, sequence: Sequence) -> Result<MarkedRead, ApiError> {
         let body = MarkRead { last_read_sequence: sequence };
@@ -465,7 +506,7 @@ impl Api {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<T, ApiError> {
-        parse(self.authorized(method, path, body).await?).await
+        parse(self.authorized(method, path, body).await?, Self::ANSWER_BYTES_MAX).await
     }
 
     /// Makes a call with an empty response.
@@ -482,7 +523,7 @@ impl Api {
         body: &impl Serialize,
     ) -> Result<T, ApiError> {
         let response = self.request(method, path, Some(body), None).await?;
-        parse(response).await.map(|Data { data }| data)
+        parse(response, Self::ANSWER_BYTES_MAX).await.map(|Data { data }| data)
     }
 
     /// Makes a call, and repeats it once with a new token if the server refused the first one.
@@ -519,18 +560,18 @@ impl Api {
     }
 }
 
-async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, ApiError> {
+async fn parse<T: DeserializeOwned>(response: Response, bytes_max: usize) -> Result<T, ApiError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }
     let status = response.status().as_u16();
-    let body = body(response).await?;
+    let body = body(response, bytes_max).await?;
     serde_json::from_slice(&body).map_err(|source| ApiError::Unreadable { status, source })
 }
 
 async fn refusal(response: Response) -> ApiError {
     let status = response.status().as_u16();
-    match body(response).await {
+    match body(response, Api::ANSWER_BYTES_MAX).await {
         Err(error) => error,
         Ok(body) => match serde_json::from_slice(&body) {
             Ok(Failure { error }) => ApiError::Refused { status, error: error.body },
@@ -539,11 +580,11 @@ async fn refusal(response: Response) -> ApiError {
     }
 }
 
-async fn body(mut response: Response) -> Result<Vec<u8>, ApiError> {
+async fn body(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(ApiError::Transport)? {
-        if body.len() + chunk.len() > Api::ANSWER_BYTES_MAX {
-            return Err(ApiError::TooLong(Api::ANSWER_BYTES_MAX));
+        if body.len() + chunk.len() > bytes_max {
+            return Err(ApiError::TooLong(bytes_max));
         }
         body.extend_from_slice(&chunk);
     }

@@ -74,7 +74,7 @@ struct SessionDriver {
     api: Api,
     session: ClientSession,
     link: SocketState,
-    /// The access token of the last handshake.
+    /// The access token of the last handshake, or a later one with which the connection was renewed.
     token: String,
     renewal_paused_until: Instant,
     errands: VecDeque<Errand>,
@@ -144,6 +144,18 @@ impl SessionDriver {
                 () = timer.as_mut() => self.handle_timeout(),
             }
             self.note_stored();
+            self.renew_connection();
+        }
+    }
+
+    /// Renews the authentication of the connection after the tokens were renewed, here or by a REST call. The timer of the
+    /// renewal wakes the loop in time for both.
+    fn renew_connection(&mut self) {
+        if let SocketState::Up(_) = self.link
+            && let Some(token) = self.api.present_token().filter(|token| *token != self.token)
+            && self.session.reauth(Instant::now(), token.clone().into())
+        {
+            self.token = token;
         }
     }
 
@@ -198,7 +210,7 @@ impl SessionDriver {
             ClientEvent::SendFailed { client_message_id, error, .. } => {
                 (client_message_id, Err(SendError::Refused(error)))
             }
-            event => return self.tell(event),
+            event => return self.emit(event),
         };
         if let Some(sender) = self.outcomes.remove(&client_message_id) {
             // The caller may have dropped the future.
@@ -206,7 +218,7 @@ impl SessionDriver {
         }
     }
 
-    fn tell(&mut self, event: ClientEvent) {
+    fn emit(&mut self, event: ClientEvent) {
         if let ClientEvent::Message(message) = &event {
             self.emitted.push_back((message.chat_id, message.sequence));
         }

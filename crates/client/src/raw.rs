@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_request_can_carry_is_refused() {
+    fn an_item_beyond_the_request_limit_is_refused() {
         let device_id = DeviceId::from_bytes([7; 16]);
         for (base_url, token) in [("ftp://x", "abc"), ("http://127.0.0.1:8080", "a\nb"), ("http://a b", "abc")] {
             let refused = handshake(base_url, device_id, Credential::Token(token));

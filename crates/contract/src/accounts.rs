@@ -17,7 +17,7 @@ pub async fn a_deletion_begins_with_a_tombstone(stores: ContractStores) {
         user_id: user.user_id,
         phone_number: None,
         display_name: DisplayName::deleted_account(),
-        presence_visibility: PresenceVisibility::Nobody,
+        presence_visibility: PresenceVisibility::Everyone,
         group_invites: GroupInvites::default(),
         created_at: user.created_at,
         updated_at: deletion.begun_at,

@@ -231,7 +231,7 @@ pub async fn deleting_an_account_removes_its_blocks(stores: ContractStores) {
         block(&stores, user_id, blocked_id).await;
     }
     for _ in 0..2 {
-        stores.blocks.forget_user(gone).await.expect(WORKS);
+        stores.blocks.erase_user(gone).await.expect(WORKS);
         assert_eq!(blocks(&stores, gone).await, []);
         assert_eq!(blocks(&stores, third).await, [gone]);
     }

@@ -36,7 +36,7 @@ pub async fn a_pair_has_one_direct_chat(stores: ContractStores) {
     let mut users = [one, other];
     users.sort();
     assert_eq!(members, users.map(|user_id| Member::new(user_id, Role::Member, asked.created_at)));
-    assert_eq!(stores.head(asked.chat_id).await, Head::default());
+    assert_eq!(stores.head(asked.chat_id).await, Head { changes: 1, ..Head::default() });
 }
 
 /// Concurrent requests from both sides create one chat.
@@ -79,7 +79,7 @@ pub async fn a_new_group_is_complete(stores: ContractStores) {
         assert_eq!(stores.chat_reader.member(asked.chat_id, user_id).await.expect(WORKS), Some(place.clone()));
         assert_eq!(stores.chat_reader.memberships(user_id).await.expect(WORKS), [(asked.chat_id, place)]);
     }
-    assert_eq!(stores.head(asked.chat_id).await, Head::default());
+    assert_eq!(stores.head(asked.chat_id).await, Head { changes: 1, ..Head::default() });
 }
 
 /// Creating a group with an existing id, later or concurrently, returns the existing group.
@@ -124,8 +124,8 @@ pub async fn memberships_are_found_by_chat_and_by_user(stores: ContractStores) {
 
     let mut memberships = stores.chat_reader.memberships(user_id).await.expect(WORKS);
     memberships.sort_by_key(|(chat_id, _)| *chat_id != owned);
-    let places: Vec<_> = memberships.iter().map(|(chat_id, member)| (*chat_id, member.user_id, member.role)).collect();
-    assert_eq!(places, [(owned, user_id, Role::Owner), (joined, user_id, Role::Member)]);
+    let found: Vec<_> = memberships.iter().map(|(chat_id, member)| (*chat_id, member.user_id, member.role)).collect();
+    assert_eq!(found, [(owned, user_id, Role::Owner), (joined, user_id, Role::Member)]);
 }
 
 /// The first members are those with the lowest ids, at most `count` per chat, in the order of the arguments.
@@ -195,6 +195,10 @@ pub async fn chats_are_counted_and_a_direct_chat_is_found_by_its_pair(stores: Co
         assert_eq!(stores.chat_reader.chat_count(user_id, max).await.expect(WORKS), counted);
     }
     assert_eq!(stores.chat_reader.chat_count(fresh(), 9).await.expect(WORKS), 0);
+    // A store with an index reads none.
+    let rows = async |user_id| stores.chat_reader.inbox_rows(user_id).await.expect(WORKS);
+    assert!([0, 3].contains(&rows(user_id).await), "{}", rows(user_id).await);
+    assert_eq!(rows(fresh()).await, 0);
 }
 
 /// Only members have a membership, and an unknown chat has no members.
@@ -224,13 +228,13 @@ pub async fn a_message_ttl_is_written_with_its_copy(stores: ContractStores) {
     let head = stores.head(chat_id).await;
     let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the chat is there");
     let later = now() + Duration::from_secs(60);
-    for message_ttl in [Ttl::from_secs(600), None] {
+    for (message_ttl, changes) in [(Ttl::from_secs(600), head.changes + 1), (None, head.changes + 2)] {
         let update = ChatCommand::Update(ChatUpdate::message_ttl(message_ttl));
         let change = stores.chat_writer.apply(chat_id, owner, update, later).await.expect(WORKS).expect("owners may");
         let expected = Chat { message_ttl, updated_at: later, ..chat.clone() };
         assert_eq!(change.chat, expected);
         assert_eq!(stores.chat_reader.chat(chat_id).await.expect(WORKS), Some(expected));
-        assert_eq!(stores.head(chat_id).await, Head { message_ttl, ..head.clone() });
+        assert_eq!(stores.head(chat_id).await, Head { message_ttl, changes, ..head.clone() });
     }
 }
 
@@ -280,6 +284,24 @@ pub async fn a_removed_member_is_found_neither_by_chat_nor_by_user(stores: Contr
     }
     let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the chat is there");
     assert_eq!(chat.member_count, 1);
+}
+
+/// The owner leaves a group as its last member. Nobody is a member then, and nobody becomes one.
+pub async fn the_last_member_leaves_a_group_empty(stores: ContractStores) {
+    let (owner, member) = (fresh(), fresh());
+    let chat_id = stores.group(owner, &[member]).await;
+    assert_eq!(stores.apply(chat_id, owner, ChatCommand::Leave).await, Err(ChatRefusal::OwnerMustHandOver));
+    stores.apply(chat_id, member, ChatCommand::Leave).await.expect("a member leaves");
+    let change = stores.apply(chat_id, owner, ChatCommand::Leave).await.expect("the last member leaves");
+    assert_eq!(change.chat.member_count, 0);
+
+    assert_eq!(stores.chat_reader.members(chat_id).await.expect(WORKS), []);
+    assert_eq!(chats_of(&stores, owner).await, []);
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the row stays");
+    assert_eq!(chat.member_count, 0);
+    let add = ChatCommand::AddMember { user_id: member, role: Role::Member };
+    assert_eq!(stores.apply(chat_id, owner, add).await, Err(ChatRefusal::NotAMember));
+    assert_eq!(stores.apply(chat_id, owner, ChatCommand::Leave).await, Err(ChatRefusal::NotAMember));
 }
 
 /// Handing over a group writes both member rows. Of two concurrent hand-overs, one succeeds.

@@ -21,9 +21,9 @@ pub async fn a_dead_letter_is_kept_as_it_was_buried_first(stores: ContractStores
     };
     for (n, what) in [(1, event), (2, notification)] {
         let letter = DeadLetter { what, ..letter(n, now()) };
-        stores.dead_letters.bury(letter.clone()).await.expect(WORKS);
+        stores.dead_letters.add_dead_letter(letter.clone()).await.expect(WORKS);
         let again = DeadLetter { reason: "another".to_owned(), attempts: 99, ..letter.clone() };
-        stores.dead_letters.bury(again).await.expect(WORKS);
+        stores.dead_letters.add_dead_letter(again).await.expect(WORKS);
         assert_eq!(stores.dead_letters.dead_letter(letter.id).await.expect(WORKS), Some(letter));
     }
     assert_eq!(stores.dead_letters.dead_letter(DeadLetterId::from_parts(3, 0)).await.expect(WORKS), None);
@@ -32,7 +32,7 @@ pub async fn a_dead_letter_is_kept_as_it_was_buried_first(stores: ContractStores
 /// Dead letters are listed oldest first, and each page continues after the last of the page before.
 pub async fn dead_letters_are_listed_oldest_first_page_by_page(stores: ContractStores) {
     for n in [2, 5, 1, 4, 3] {
-        stores.dead_letters.bury(letter(n, now())).await.expect(WORKS);
+        stores.dead_letters.add_dead_letter(letter(n, now())).await.expect(WORKS);
     }
     let mut pages = vec![];
     let mut after = None;
@@ -46,13 +46,13 @@ pub async fn dead_letters_are_listed_oldest_first_page_by_page(stores: ContractS
 }
 
 /// A deleted dead letter is gone; its neighbours stay.
-pub async fn a_forgotten_dead_letter_is_gone(stores: ContractStores) {
+pub async fn a_removed_dead_letter_is_absent(stores: ContractStores) {
     let (one, other) = (letter(1, now()), letter(2, now()));
     for letter in [&one, &other] {
-        stores.dead_letters.bury(letter.clone()).await.expect(WORKS);
+        stores.dead_letters.add_dead_letter(letter.clone()).await.expect(WORKS);
     }
-    assert!(stores.dead_letters.forget(one.id).await.expect(WORKS));
-    assert!(!stores.dead_letters.forget(one.id).await.expect(WORKS));
+    assert!(stores.dead_letters.remove_dead_letter(one.id).await.expect(WORKS));
+    assert!(!stores.dead_letters.remove_dead_letter(one.id).await.expect(WORKS));
     assert_eq!(stores.dead_letters.dead_letter(one.id).await.expect(WORKS), None);
     assert_eq!(stores.dead_letters.dead_letters(None, 9).await.expect(WORKS), [other]);
 }
@@ -62,7 +62,7 @@ pub async fn a_dead_letter_is_kept_for_seven_days(stores: ContractStores) {
     let old = letter(1, now().minus(RETENTION));
     let younger = letter(2, now().minus(RETENTION - Duration::from_secs(3600)));
     for letter in [&old, &younger] {
-        stores.dead_letters.bury(letter.clone()).await.expect(WORKS);
+        stores.dead_letters.add_dead_letter(letter.clone()).await.expect(WORKS);
     }
     stores.sabotage.purge_expired().await;
     assert_eq!(stores.dead_letters.dead_letters(None, 9).await.expect(WORKS), [younger]);

@@ -125,7 +125,7 @@ pub async fn g11_no_message_outlives_the_longest_lifetime(stores: ContractStores
     assert!(matches!(stores.send(longer).await, AppendOutcome::Duplicate(_)));
 }
 
-/// The walk over all chats finds each chat once, whatever the size of its pages.
+/// The walk over all chats finds each chat once, with pages of any size.
 pub async fn every_chat_is_listed_once(stores: ContractStores) {
     let owner = fresh();
     let mut expected: Vec<ChatId> = vec![];

@@ -102,7 +102,7 @@ pub async fn an_accepted_invitation_makes_a_member_at_the_head(stores: ContractS
     assert_eq!(stores.accept(chat_id, user).await, Err(ChatRefusal::NotInvited));
 }
 
-/// Without a head row, a new member starts at the last message, as one who is added does.
+/// Without a head row, a new member starts at the last message, like an added member.
 pub async fn an_acceptance_without_a_head_row_makes_a_member(stores: ContractStores) {
     let user = stores.user(GroupInvites::Nobody).await;
     let (chat_id, owner) = stores.chat_with_head(2).await;
@@ -113,7 +113,7 @@ pub async fn an_acceptance_without_a_head_row_makes_a_member(stores: ContractSto
 }
 
 /// An acceptance is worth what the inviter may do at that moment.
-pub async fn an_acceptance_needs_what_an_addition_needs(stores: ContractStores) {
+pub async fn an_acceptance_is_checked_like_an_addition(stores: ContractStores) {
     let user = stores.user(GroupInvites::Nobody).await;
     let [owner, admin]: [UserId; 2] = [fresh(), fresh()];
     let chat_id = stores.group(owner, &[admin]).await;
@@ -140,7 +140,7 @@ pub async fn an_acceptance_needs_what_an_addition_needs(stores: ContractStores) 
 }
 
 /// A group that became full after the invitation has no room for its acceptance.
-pub async fn a_full_group_accepts_nobody(stores: ContractStores) {
+pub async fn an_invitation_to_a_full_group_cannot_be_accepted(stores: ContractStores) {
     let (owner, user) = (fresh(), stores.user(GroupInvites::Nobody).await);
     let others: Vec<UserId> = (2..GROUP_MEMBERS_MAX).map(|_| fresh()).chain([user]).collect();
     let chat_id = stores.group(owner, &others).await;
@@ -260,7 +260,7 @@ pub async fn deleting_an_account_deletes_its_invitations(stores: ContractStores)
     let [declined, pending] = [stores.group(owner, &[user]).await, stores.group(owner, &[user, other]).await];
     stores.invitations.decline(declined, user, now()).await.expect(WORKS);
     for _ in 0..2 {
-        stores.invitations.forget_user(user).await.expect(WORKS);
+        stores.invitations.erase_user(user).await.expect(WORKS);
     }
     assert_eq!(stores.pending(user).await, []);
     assert_eq!(stores.pending(other).await.len(), 1);

@@ -15,7 +15,7 @@ pub async fn last_seen_only_moves_forward(stores: ContractStores) {
     let at = now();
     let (earlier, later) = (at.minus(Duration::from_secs(60)), at + Duration::from_millis(1));
     for (seen, expected) in [(at, at), (earlier, at), (at, at), (later, later)] {
-        stores.last_seen.saw(&[(user.user_id, seen)]).await.expect(WORKS);
+        stores.last_seen.update_last_seen(&[(user.user_id, seen)]).await.expect(WORKS);
         assert_eq!(last_seen(&stores, user.user_id).await, Some(expected));
     }
 }
@@ -31,11 +31,11 @@ pub async fn one_call_updates_many_users(stores: ContractStores) {
     }
     seen.extend([(seen[0].0, at(100)), (seen[1].0, at(0))]);
     expected[0] = at(100);
-    stores.last_seen.saw(&seen).await.expect(WORKS);
+    stores.last_seen.update_last_seen(&seen).await.expect(WORKS);
     for ((user_id, _), expected) in seen.iter().zip(expected) {
         assert_eq!(last_seen(&stores, *user_id).await, Some(expected));
     }
-    stores.last_seen.saw(&[]).await.expect(WORKS);
+    stores.last_seen.update_last_seen(&[]).await.expect(WORKS);
 }
 
 /// Of concurrent updates, the latest time stays.
@@ -43,7 +43,7 @@ pub async fn concurrent_updates_keep_the_latest_time(stores: ContractStores) {
     let (user, at) = (new_user(&stores, "1").await, now());
     at_once((0..8).map(|n| {
         let (stores, user_id) = (stores.clone(), user.user_id);
-        async move { stores.last_seen.saw(&[(user_id, at + Duration::from_millis(n))]).await.expect(WORKS) }
+        async move { stores.last_seen.update_last_seen(&[(user_id, at + Duration::from_millis(n))]).await.expect(WORKS) }
     }))
     .await;
     assert_eq!(last_seen(&stores, user.user_id).await, Some(at + Duration::from_millis(7)));
@@ -53,7 +53,7 @@ pub async fn concurrent_updates_keep_the_latest_time(stores: ContractStores) {
 pub async fn a_last_seen_update_changes_nothing_else(stores: ContractStores) {
     let (user, at) = (new_user(&stores, "1").await, now());
     let other = new_user(&stores, "2").await;
-    stores.last_seen.saw(&[(user.user_id, at)]).await.expect(WORKS);
+    stores.last_seen.update_last_seen(&[(user.user_id, at)]).await.expect(WORKS);
     let seen = User { last_seen_at: Some(at), ..user.clone() };
     let found = stores.user_reader.users(&[user.user_id, other.user_id]).await.expect(WORKS);
     assert_eq!(found, [Some(seen.clone()), Some(other)]);
@@ -72,7 +72,7 @@ pub async fn a_last_seen_update_changes_nothing_else(stores: ContractStores) {
 /// Unknown users are skipped and not created; the others of the call are updated.
 pub async fn a_last_seen_update_creates_no_user(stores: ContractStores) {
     let (user, unknown, at) = (new_user(&stores, "1").await, fresh(), now());
-    stores.last_seen.saw(&[(unknown, at), (user.user_id, at)]).await.expect(WORKS);
+    stores.last_seen.update_last_seen(&[(unknown, at), (user.user_id, at)]).await.expect(WORKS);
     assert_eq!(stores.user_reader.users(&[unknown]).await.expect(WORKS), [None]);
     assert_eq!(last_seen(&stores, user.user_id).await, Some(at));
 }

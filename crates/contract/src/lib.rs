@@ -58,6 +58,7 @@ pub mod tickets;
 pub mod transfer;
 pub mod transitions;
 pub mod unread;
+pub mod updates;
 pub mod users;
 pub mod watermarks;
 
@@ -103,6 +104,10 @@ pub trait FaultInjection: Send + Sync {
 
     /// Waits until the log has every committed event. A log that is part of the store always has.
     async fn published(&self) {}
+
+    /// Waits until the indexes of the store have every commit. Only [`Outbox::overdue`] and
+    /// [`NoticeStore::take_due`](ports::NoticeStore::take_due) may use indexes that lag.
+    async fn indexed(&self) {}
 }
 
 /// The three route ports on one shared state.

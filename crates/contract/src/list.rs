@@ -11,6 +11,7 @@ macro_rules! tests {
     (durable: $stores:expr) => {
         $crate::tests!(messages: $stores);
         $crate::tests!(pages: $stores);
+        $crate::tests!(updates: $stores);
         $crate::tests!(unread: $stores);
         $crate::tests!(chats: $stores);
         $crate::tests!(users: $stores);
@@ -63,6 +64,7 @@ macro_rules! tests {
             g6_a_page_is_of_one_chat,
             g6_a_page_is_bounded_by_count,
             g6_a_page_is_bounded_by_bytes,
+            g6_a_page_counts_characters_as_json_escapes_them,
             g6_a_chat_that_does_not_exist_has_an_empty_page,
             g6_a_cursor_above_the_head_returns_the_head,
             heads_are_in_the_order_asked,
@@ -71,6 +73,22 @@ macro_rules! tests {
             g11_an_expired_message_is_in_no_read,
             g11_a_page_of_expired_messages_is_empty_and_moves_on,
             g11_a_purged_message_keeps_its_sequence_and_no_preview,
+        ]);
+    };
+    (updates: $stores:expr) => {
+        $crate::tests!(@ updates, $stores, [
+            an_update_is_an_entry_of_the_sequence,
+            an_edited_message_is_edited_in_every_read,
+            an_update_of_an_earlier_message_keeps_the_preview,
+            g2_a_retried_update_is_one_update,
+            updates_of_one_batch_see_each_other,
+            g11_a_deleted_message_is_in_no_read,
+            reactions_are_counted_and_listed,
+            a_refused_update_changes_nothing,
+            an_admin_deletes_the_messages_of_others,
+            g10_updates_are_not_unread,
+            g6_a_page_with_updates_is_bounded,
+            concurrent_reactions_are_all_counted,
         ]);
     };
     (unread: $stores:expr) => {
@@ -102,6 +120,7 @@ macro_rules! tests {
             a_message_ttl_does_not_recreate_a_lost_head,
             a_new_member_starts_at_the_head,
             a_removed_member_is_found_neither_by_chat_nor_by_user,
+            the_last_member_leaves_a_group_empty,
             a_group_always_has_one_owner,
             a_mute_is_the_members_own,
             a_refused_command_changes_nothing,
@@ -150,8 +169,8 @@ macro_rules! tests {
             a_refused_addition_is_no_invitation,
             an_accepted_invitation_makes_a_member_at_the_head,
             an_acceptance_without_a_head_row_makes_a_member,
-            an_acceptance_needs_what_an_addition_needs,
-            a_full_group_accepts_nobody,
+            an_acceptance_is_checked_like_an_addition,
+            an_invitation_to_a_full_group_cannot_be_accepted,
             concurrent_answers_are_decided_one_by_one,
             a_declined_invitation_is_not_repeated,
             an_addition_with_consent_ends_a_pending_invitation,
@@ -191,12 +210,13 @@ macro_rules! tests {
             a_reused_token_deletes_the_session,
             a_refused_refresh_changes_nothing,
             concurrent_refreshes_are_decided_one_by_one,
+            both_successors_of_a_forgiven_token_are_valid,
             a_user_revokes_only_their_own_sessions,
         ]);
     };
     (restrictions: $stores:expr) => {
         $crate::tests!(@ restrictions, $stores, [
-            restrictions_are_those_of_their_user,
+            restrictions_apply_to_their_user_only,
             a_suspended_user_does_not_send,
             concurrent_changes_are_decided_one_by_one,
             denied_tokens_are_bounded,
@@ -207,7 +227,7 @@ macro_rules! tests {
             a_passkey_is_found_by_credential_and_by_user,
             a_credential_id_belongs_to_one_passkey,
             the_passkeys_of_a_user_are_bounded,
-            a_removed_passkey_signs_nobody_in,
+            a_removed_passkey_is_refused,
             a_use_moves_the_counter_forward,
             of_concurrent_uses_with_one_counter_one_is_recorded,
             deleting_an_account_deletes_its_passkeys,
@@ -233,11 +253,15 @@ macro_rules! tests {
             g10_concurrent_devices_keep_the_highest_sequence,
             only_members_move_watermarks,
             watermarks_are_in_the_order_asked,
+            a_watermark_has_the_time_of_its_move,
         ]);
     };
     (log: $stores:expr) => {
         $crate::tests!(@ log, $stores, [
             every_commit_leaves_its_events_in_order,
+            events_are_numbered_in_commit_order_across_kinds,
+            concurrent_commits_of_every_kind_get_different_numbers,
+            a_change_of_a_chat_without_its_head_has_no_number,
             g1_every_acknowledged_message_is_in_the_log_in_order,
             a_consumer_continues_after_its_last_commit,
             a_commit_before_anything_was_returned_skips_nothing,
@@ -285,7 +309,7 @@ macro_rules! tests {
         $crate::tests!(@ push_devices, $stores, [
             a_second_registration_replaces_the_first,
             devices_are_in_the_order_asked,
-            a_removed_device_is_gone,
+            a_removed_device_is_absent,
             a_user_has_a_bounded_number_of_devices,
             of_concurrent_registrations_no_more_than_the_bound_are_kept,
             a_device_is_forgotten_when_its_session_ends,
@@ -310,7 +334,7 @@ macro_rules! tests {
         $crate::tests!(@ dead_letters, $stores, [
             a_dead_letter_is_kept_as_it_was_buried_first,
             dead_letters_are_listed_oldest_first_page_by_page,
-            a_forgotten_dead_letter_is_gone,
+            a_removed_dead_letter_is_absent,
             a_dead_letter_is_kept_for_seven_days,
         ]);
     };
@@ -370,15 +394,15 @@ macro_rules! tests {
             a_registered_route_is_found,
             gateways_are_listed_with_the_users_on_them,
             multi_device_routing_delivers_to_all_servers,
-            an_unregistered_route_is_gone,
+            an_unregistered_route_is_absent,
             a_gateway_stays_in_a_users_set_until_their_last_route_ends,
             server_crash_causes_entries_to_expire_within_expiry_window,
             stale_routing_entry_ends_with_its_gateway,
             reconnect_updates_mapping_idempotently,
             split_brain_prevented_by_conn_id_uniqueness,
-            a_beat_says_whether_the_gateway_was_known,
+            a_heartbeat_returns_whether_the_gateway_was_registered,
             a_beat_revives_the_routes_of_its_gateway,
-            live_gateways_are_those_that_beat,
+            live_gateways_have_a_recent_heartbeat,
             a_route_that_is_not_refreshed_ends,
             a_refresh_returns_the_earlier_state,
             a_refresh_restores_a_lost_route,
@@ -393,7 +417,7 @@ macro_rules! tests {
             routes_that_end_together_are_one_transition,
             offline_is_announced_after_the_grace_period,
             a_reconnect_within_the_grace_period_is_not_announced,
-            a_reconnect_before_the_announcement_is_claimed_without_news,
+            a_reconnect_before_the_announcement_announces_nothing,
             the_last_seen_time_is_known_before_the_announcement,
             each_disconnection_restarts_the_grace_period,
             a_reconnect_after_the_announcement_is_announced,

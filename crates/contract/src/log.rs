@@ -73,6 +73,105 @@ pub async fn every_commit_leaves_its_events_in_order(stores: ContractStores) {
     }
 }
 
+/// Every message and change of any kind has the next number of its chat. A purge has no number and uses none.
+pub async fn events_are_numbered_in_commit_order_across_kinds(stores: ContractStores) {
+    let (chat_id, owner) = stores.chat_of_one().await;
+    let (member, message) = (fresh(), || new_message(chat_id, owner, "hello"));
+    stores.send(message()).await.expect_new();
+    let both = ChatUpdate { name: Some(chat_name("new")), message_ttl: Some(Ttl::from_secs(600)) };
+    stores.apply(chat_id, owner, ChatCommand::Update(both)).await.expect("owners may");
+    stores.apply(chat_id, owner, ChatCommand::Mute { until: None }).await.expect("members mute");
+    let batch = vec![message(), expired(message()), message()];
+    stores.message_writer.append(batch).await.expect(WORKS);
+    stores.sabotage.purge_expired().await;
+    stores
+        .apply(chat_id, owner, ChatCommand::AddMember { user_id: member, role: Role::Member })
+        .await
+        .expect("may add");
+    stores.send(new_message(chat_id, member, "hello")).await.expect_new();
+    stores.apply(chat_id, owner, ChatCommand::RemoveMember { user_id: member }).await.expect("may remove");
+    stores.send(new_message(chat_id, member, "refused")).await;
+    stores.send(message()).await.expect_new();
+    assert_eq!(stores.head(chat_id).await.changes, 5);
+
+    stores.sabotage.published().await;
+    let events = distinct(&mut *consumer(&stores, "numbers").await, 11).await;
+    let mut numbered: Vec<_> =
+        events.iter().filter_map(|record| Some((record.event.event_number?.0, record))).collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    let found = numbered.iter().map(|(number, record)| match &record.event.body {
+        EventBody::MessagePersisted { message, .. } => format!("{number} message {}", message.sequence),
+        EventBody::MessageUpdated { update, .. } => format!("{number} update {}", update.sequence),
+        EventBody::MembershipChanged { change, .. } => format!("{number} {change:?}"),
+        EventBody::ChatCreated { .. } => format!("{number} created"),
+        EventBody::ChatRenamed { .. } => format!("{number} renamed"),
+        EventBody::MessageTtlChanged { .. } => format!("{number} ttl"),
+        EventBody::MessagesExpired { .. } => format!("{number} purge"),
+    });
+    let expected = [
+        "1 created",
+        "2 message 1",
+        "3 renamed",
+        "4 ttl",
+        "5 message 2",
+        // 6 was the expired message.
+        "7 message 4",
+        "8 Added",
+        "9 message 5",
+        "10 Removed",
+        "11 message 6",
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+/// Messages and changes that race for one chat get all numbers from 1 on, each once. Messages are numbered in the order of
+/// their sequences.
+pub async fn concurrent_commits_of_every_kind_get_different_numbers(stores: ContractStores) {
+    const ROUNDS: u64 = 10;
+    let (chat_id, owner) = stores.chat_of_one().await;
+    let sends = {
+        let stores = stores.clone();
+        async move {
+            for _ in 0..2 * ROUNDS {
+                stores.append_racing(vec![new_message(chat_id, owner, "racing")]).await;
+            }
+        }
+    };
+    let renames = {
+        let stores = stores.clone();
+        async move {
+            for n in 0..ROUNDS {
+                let rename = ChatCommand::Update(ChatUpdate::name(chat_name(&format!("name {n}"))));
+                stores.apply(chat_id, owner, rename).await.expect("owners rename");
+            }
+        }
+    };
+    at_once([sends.boxed(), renames.boxed()]).await;
+
+    stores.sabotage.published().await;
+    let events = distinct(&mut *consumer(&stores, "racing").await, 3 * ROUNDS as usize + 1).await;
+    let number = |record: &Record| record.event.event_number.expect("it is numbered").0;
+    let mut numbers: Vec<_> = events.iter().map(number).collect();
+    numbers.sort();
+    assert_eq!(numbers, (1..=3 * ROUNDS + 1).collect::<Vec<_>>());
+    for kind in [EventKind::Message, EventKind::Chat] {
+        let of_kind: Vec<_> = events.iter().filter(|record| record.event.body.kind() == kind).map(number).collect();
+        assert!(of_kind.is_sorted(), "{kind:?}: {of_kind:?}");
+    }
+}
+
+/// A chat that has lost its head row counts nothing, so a change has an event without a number.
+pub async fn a_change_of_a_chat_without_its_head_has_no_number(stores: ContractStores) {
+    let (chat_id, owner) = stores.chat_of_one().await;
+    stores.sabotage.drop_head(chat_id).await;
+    let rename = ChatCommand::Update(ChatUpdate::name(chat_name("new")));
+    stores.apply(chat_id, owner, rename).await.expect("owners rename");
+    stores.sabotage.published().await;
+    let events = distinct(&mut *consumer(&stores, "headless").await, 2).await;
+    let numbers: Vec<_> = events.iter().map(|record| record.event.event_number.map(|number| number.0)).collect();
+    assert_eq!(numbers, [Some(1), None]);
+}
+
 /// With concurrent writers, the log has every acknowledged message, in sequence order per chat.
 pub async fn g1_every_acknowledged_message_is_in_the_log_in_order(stores: ContractStores) {
     let owner = fresh();

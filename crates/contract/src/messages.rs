@@ -157,6 +157,7 @@ pub async fn g1_the_head_follows_the_last_message(stores: ContractStores) {
         assert_eq!(head.sequence, receipt.sequence);
         let expected = LastMessage {
             message_id: sent.message_id,
+            sequence: receipt.sequence,
             sender_id,
             preview,
             created_at: sent.created_at,

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    ChatCommand, ChatId, ChatUpdate, Event, EventBody, MembershipChange, Role, Sequence, Timestamp, Ttl, UserId,
+    ChatCommand, ChatId, ChatUpdate, Event, EventBody, EventNumber, MembershipChange, Role, Sequence, Timestamp, Ttl,
+    UserId,
 };
 use futures_util::FutureExt;
 
 use super::StoresWithOutbox;
 use super::fixtures::{ExpectNew, WORKS, at_once, chat_name, expired, fresh, new_group, new_message, now, retry_of};
-use ports::{Committed, NewMessage, Waiting};
+use ports::{Committed, NewMessage, PendingChange};
 
 /// Maximum time to wait for a commit that must arrive. It elapses only if the adapter is broken.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,7 +44,7 @@ pub async fn only_commits_are_pending(subject: StoresWithOutbox) {
     subject.stores.send(new_message(chat_id, fresh(), "refused")).await;
     assert_eq!(subject.unpublished(chat_id).await, [event_of(&sent, 1)]);
     assert_eq!(subject.unpublished(fresh()).await, []);
-    assert_eq!(subject.waiting(fresh()).await, []);
+    assert_eq!(subject.pending_changes(fresh()).await, []);
 }
 
 /// Several publishers may confirm in any order; the highest sequence counts.
@@ -105,10 +106,10 @@ pub async fn changes_are_pending_in_commit_order(subject: StoresWithOutbox) {
         membership(added, MembershipChange::RoleChanged, Role::Admin, owner),
         membership(member, MembershipChange::Removed, Role::Member, member),
     ];
-    let waiting = subject.waiting(chat_id).await;
+    let waiting = subject.pending_changes(chat_id).await;
     let bodies: Vec<_> = waiting.iter().map(|waiting| waiting.event.body.clone()).collect();
     assert_eq!(bodies, [group.opening(|_| true).events.as_slice(), &changes].concat());
-    assert_eq!(subject.waiting(chat_id).await, waiting, "an event keeps its place and its id");
+    assert_eq!(subject.pending_changes(chat_id).await, waiting, "an event keeps its place and its id");
 }
 
 /// A confirmed change is no longer pending; the others keep their order.
@@ -118,15 +119,15 @@ pub async fn a_confirmed_change_is_not_pending(subject: StoresWithOutbox) {
     for name in ["one", "two"] {
         subject.rename(chat_id, owner, name).await;
     }
-    let waiting = subject.waiting(chat_id).await;
+    let waiting = subject.pending_changes(chat_id).await;
     assert_eq!(waiting.len(), 3);
-    subject.forget(chat_id, &waiting[..2]).await;
-    assert_eq!(subject.waiting(chat_id).await, waiting[2..]);
-    subject.forget(chat_id, &waiting).await;
-    assert_eq!(subject.waiting(chat_id).await, []);
-    assert_eq!(subject.waiting(other).await.len(), 1);
+    subject.confirm_changes(chat_id, &waiting[..2]).await;
+    assert_eq!(subject.pending_changes(chat_id).await, waiting[2..]);
+    subject.confirm_changes(chat_id, &waiting).await;
+    assert_eq!(subject.pending_changes(chat_id).await, []);
+    assert_eq!(subject.pending_changes(other).await.len(), 1);
     subject.rename(chat_id, owner, "three").await;
-    assert_eq!(subject.waiting(chat_id).await.len(), 1);
+    assert_eq!(subject.pending_changes(chat_id).await.len(), 1);
 }
 
 /// The longest pending chats come first, whether a message or a change is pending, and each chat once. Chats that have
@@ -141,12 +142,12 @@ pub async fn overdue_chats_are_longest_pending_first(subject: StoresWithOutbox) 
         subject.stores.chat_writer.create_group(group).await.expect(WORKS);
     }
     // The creation of the third chat is confirmed; of its two messages, the older one counts.
-    subject.forget(chats[2], &subject.waiting(chats[2]).await).await;
+    subject.confirm_changes(chats[2], &subject.pending_changes(chats[2]).await).await;
     for sent in [40, 10] {
         let message = NewMessage { created_at: minutes_ago(sent), ..new_message(chats[2], owner, "hello") };
         subject.stores.send(message).await.expect_new();
     }
-    let overdue = async |minutes| subject.outbox.overdue(minutes_ago(minutes)).await.expect(WORKS);
+    let overdue = async |minutes| subject.overdue_since(minutes_ago(minutes)).await;
     assert_eq!(overdue(5).await, [chats[1], chats[2], chats[0]]);
     assert_eq!(overdue(35).await, [chats[1], chats[2]]);
     assert_eq!(overdue(60).await, []);
@@ -156,7 +157,7 @@ pub async fn overdue_chats_are_longest_pending_first(subject: StoresWithOutbox) 
 pub async fn a_published_chat_is_not_overdue(subject: StoresWithOutbox) {
     let (chat_id, owner) = subject.stores.chat_with_head(2).await;
     assert_eq!(subject.overdue().await, [chat_id]);
-    subject.forget(chat_id, &subject.waiting(chat_id).await).await;
+    subject.confirm_changes(chat_id, &subject.pending_changes(chat_id).await).await;
     assert_eq!(subject.overdue().await, [chat_id]);
     // A message that was committed in the meantime is still pending.
     subject.published(chat_id, 1).await;
@@ -226,7 +227,7 @@ pub async fn g11_a_chat_of_expired_messages_stops_being_overdue(subject: StoresW
     subject.stores.sabotage.purge_expired().await;
     assert_eq!(subject.unpublished(chats[1]).await, []);
     for chat_id in chats {
-        subject.forget(chat_id, &subject.waiting(chat_id).await).await;
+        subject.confirm_changes(chat_id, &subject.pending_changes(chat_id).await).await;
     }
     assert_eq!(subject.overdue().await, []);
     let next = new_message(chats[0], owner, "next");
@@ -244,7 +245,7 @@ pub async fn g11_a_purge_is_pending_once(subject: StoresWithOutbox) {
     }))
     .await;
     subject.stores.sabotage.purge_expired().await;
-    let found: Vec<_> = subject.waiting(chat_id).await.into_iter().skip(1).collect();
+    let found: Vec<_> = subject.pending_changes(chat_id).await.into_iter().skip(1).collect();
     let sequences = found.iter().flat_map(|waiting| match &waiting.event.body {
         EventBody::MessagesExpired { chat_id: of, sequences } if *of == chat_id => sequences.clone(),
         other => panic!("expected a purge, got {other:?}"),
@@ -252,7 +253,7 @@ pub async fn g11_a_purge_is_pending_once(subject: StoresWithOutbox) {
     assert_eq!(sequences.collect::<Vec<_>>(), [1, 3].map(Sequence));
     subject.published(chat_id, 3).await;
     assert_eq!(subject.overdue().await, [chat_id]);
-    subject.forget(chat_id, &subject.waiting(chat_id).await).await;
+    subject.confirm_changes(chat_id, &subject.pending_changes(chat_id).await).await;
     assert_eq!(subject.overdue().await, []);
 }
 
@@ -270,18 +271,23 @@ impl StoresWithOutbox {
         self.outbox.published(chat_id, Sequence(through)).await.expect(WORKS);
     }
 
-    async fn waiting(&self, chat_id: ChatId) -> Vec<Waiting> {
-        self.outbox.waiting(chat_id).await.expect(WORKS)
+    async fn pending_changes(&self, chat_id: ChatId) -> Vec<PendingChange> {
+        self.outbox.pending_changes(chat_id).await.expect(WORKS)
     }
 
-    async fn forget(&self, chat_id: ChatId, waiting: &[Waiting]) {
-        let places: Vec<_> = waiting.iter().map(|waiting| waiting.place.clone()).collect();
-        self.outbox.forget(chat_id, &places).await.expect(WORKS);
+    async fn confirm_changes(&self, chat_id: ChatId, waiting: &[PendingChange]) {
+        let keys: Vec<_> = waiting.iter().map(|waiting| waiting.key.clone()).collect();
+        self.outbox.confirm_changes(chat_id, &keys).await.expect(WORKS);
     }
 
     /// All chats with a pending event.
     async fn overdue(&self) -> Vec<ChatId> {
-        self.outbox.overdue(Timestamp::MAX).await.expect(WORKS)
+        self.overdue_since(Timestamp::MAX).await
+    }
+
+    async fn overdue_since(&self, before: Timestamp) -> Vec<ChatId> {
+        self.stores.sabotage.indexed().await;
+        self.outbox.overdue(before).await.expect(WORKS)
     }
 
     async fn rename(&self, chat_id: ChatId, owner: UserId, name: &str) {
@@ -290,9 +296,10 @@ impl StoresWithOutbox {
     }
 }
 
-/// The event of a send that was committed with this sequence.
+/// The event of a send that was committed with this sequence, to a chat that has not changed since it was created.
 fn event_of(send: &NewMessage, sequence: u64) -> Event {
     Event::message_persisted(send.clone().at(Sequence(sequence), None), send.origin_connection_id)
+        .numbered(Some(EventNumber(sequence + 1)))
 }
 
 fn sequences(messages: &[Arc<Event>]) -> Vec<u64> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::limits::MESSAGE_FIELDS_BYTES;
 use domain::{ChatId, Sequence, Timestamp, Ttl};
 
 use super::ContractStores;
@@ -43,13 +44,14 @@ pub async fn g6_a_page_is_bounded_by_count(stores: ContractStores) {
     assert_eq!(pages.iter().map(|page| page.examined.0).collect::<Vec<_>>(), [2, 4, 5]);
 }
 
-/// A page has at most `bytes` bytes of content, but always at least one message.
+/// A page has at most `bytes` bytes of messages, but always at least one message.
 pub async fn g6_a_page_is_bounded_by_bytes(stores: ContractStores) {
     let (chat_id, sender_id) = stores.chat_of_one().await;
     for len in [10, 10, 10, 50, 10] {
         stores.send(new_message(chat_id, sender_id, &"x".repeat(len))).await.expect_new();
     }
-    let pages = read_all(&stores, chat_id, PageBounds { count: 100, bytes: 25 }, now()).await;
+    let bytes = 2 * MESSAGE_FIELDS_BYTES + 25;
+    let pages = read_all(&stores, chat_id, PageBounds { count: 100, bytes }, now()).await;
     assert_eq!(
         pages.iter().map(|page| sequences(&page.messages)).collect::<Vec<_>>(),
         [vec![1, 2], vec![3], vec![4], vec![5]]
@@ -57,10 +59,29 @@ pub async fn g6_a_page_is_bounded_by_bytes(stores: ContractStores) {
     assert_eq!(pages.iter().map(|page| page.examined.0).collect::<Vec<_>>(), [2, 3, 4, 5]);
 }
 
+/// The bytes of a page are those of JSON, in which some characters are longer than in the content.
+pub async fn g6_a_page_counts_characters_as_json_escapes_them(stores: ContractStores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    for content in ["\u{1}\u{2}\u{1f}", "\"\\\n", "é\u{7f}x"] {
+        for _ in 0..2 {
+            stores.send(new_message(chat_id, sender_id, content)).await.expect_new();
+        }
+    }
+    for (bytes, expected) in [
+        (0, vec![vec![1], vec![2], vec![3], vec![4], vec![5], vec![6]]),
+        (2 * (MESSAGE_FIELDS_BYTES + 18) - 1, vec![vec![1], vec![2, 3], vec![4, 5], vec![6]]),
+        (2 * (MESSAGE_FIELDS_BYTES + 18), vec![vec![1, 2], vec![3, 4], vec![5, 6]]),
+        (2 * (MESSAGE_FIELDS_BYTES + 4), vec![vec![1], vec![2], vec![3], vec![4], vec![5, 6]]),
+    ] {
+        let pages = read_all(&stores, chat_id, PageBounds { count: 100, bytes }, now()).await;
+        assert_eq!(pages.iter().map(|page| sequences(&page.messages)).collect::<Vec<_>>(), expected, "{bytes}");
+    }
+}
+
 /// An unknown chat has an empty page and no head.
 pub async fn g6_a_chat_that_does_not_exist_has_an_empty_page(stores: ContractStores) {
     let nowhere = fresh();
-    let empty = Page { messages: vec![], examined: Sequence::ZERO, head: Sequence::ZERO };
+    let empty = Page::default();
     assert_eq!(stores.after(nowhere, 0).await, empty);
     assert_eq!(stores.message_reader.before(nowhere, Sequence(9), 9, now()).await.expect(WORKS), []);
     assert_eq!(stores.message_reader.head(nowhere).await.expect(WORKS), None);
@@ -69,7 +90,7 @@ pub async fn g6_a_chat_that_does_not_exist_has_an_empty_page(stores: ContractSto
 /// A cursor above the head returns an empty page and the head.
 pub async fn g6_a_cursor_above_the_head_returns_the_head(stores: ContractStores) {
     let (chat_id, _) = stores.chat_with_head(3).await;
-    let end = Page { messages: vec![], examined: Sequence(3), head: Sequence(3) };
+    let end = Page { examined: Sequence(3), head: Sequence(3), ..Page::default() };
     assert_eq!(stores.after(chat_id, 7).await, end);
 }
 
@@ -79,7 +100,8 @@ pub async fn heads_are_in_the_order_asked(stores: ContractStores) {
     let empty = stores.group(sender_id, &[]).await;
     let heads = stores.message_reader.heads(&[empty, fresh(), one, empty]).await.expect(WORKS);
     let one_head = Some(stores.head(one).await);
-    assert_eq!(heads, [Some(Head::default()), None, one_head, Some(Head::default())]);
+    let empty = Some(Head { changes: 1, ..Head::default() });
+    assert_eq!(heads, [empty.clone(), None, one_head, empty]);
 }
 
 /// History is newest first, below its bound.

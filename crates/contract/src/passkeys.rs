@@ -75,7 +75,7 @@ pub async fn the_passkeys_of_a_user_are_bounded(stores: ContractStores) {
 }
 
 /// A removed passkey is in no read, and its credential id is free. A user removes only their own.
-pub async fn a_removed_passkey_signs_nobody_in(stores: ContractStores) {
+pub async fn a_removed_passkey_is_refused(stores: ContractStores) {
     let (kept, removed) = (new_passkey(fresh()), new_passkey(fresh()));
     for passkey in [&kept, &removed] {
         add(&stores, passkey).await;
@@ -137,7 +137,7 @@ pub async fn deleting_an_account_deletes_its_passkeys(stores: ContractStores) {
         add(&stores, passkey).await;
     }
     for _ in 0..2 {
-        stores.passkeys.forget_user(user_id).await.expect(WORKS);
+        stores.passkeys.erase_user(user_id).await.expect(WORKS);
         assert_eq!(stores.passkeys.passkeys(user_id).await.expect(WORKS), []);
         for passkey in &own {
             assert_eq!(stores.passkeys.by_credential(&passkey.credential_id).await.expect(WORKS), None);

@@ -57,7 +57,7 @@ impl SampleData {
         };
         let receipts = appended.into_iter().map(receipt).collect();
         for (kind, to) in [(WatermarkKind::Delivered, 3), (WatermarkKind::Read, 2)] {
-            store.advance(member, group, kind, Sequence(to)).await.expect(WORKS);
+            store.advance(member, group, kind, Sequence(to), now).await.expect(WORKS);
         }
         let session_id = fresh();
         let session = Session {
@@ -69,6 +69,7 @@ impl SampleData {
             expires_at: now + Duration::from_secs(3600),
             current: [2; 32],
             spent: None,
+            overtaken: vec![],
         };
         store.create(session).await.expect(WORKS);
         Self { group, owner, member, direct, sends, receipts, session_id }

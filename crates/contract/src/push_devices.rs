@@ -38,7 +38,7 @@ pub async fn devices_are_in_the_order_asked(stores: ContractStores) {
 }
 
 /// A removed device is gone; devices of other users stay.
-pub async fn a_removed_device_is_gone(stores: ContractStores) {
+pub async fn a_removed_device_is_absent(stores: ContractStores) {
     let device = new_device(fresh());
     let same_device = PushDevice { user_id: fresh(), ..device.clone() };
     for device in [&device, &same_device] {
@@ -140,5 +140,6 @@ fn new_session(user_id: UserId) -> Session {
         expires_at: now + LIFE,
         current: [1; 32],
         spent: None,
+        overtaken: vec![],
     }
 }

@@ -137,7 +137,7 @@ pub async fn recipients_end_with_their_routes_and_gateways(ports: Timed<Recipien
 
 async fn register(ports: &Timed<RecipientPorts>, routes: &[&Route]) {
     for route in routes {
-        ports.port.routes.beat(&route.gateway).await.expect(WORKS);
+        ports.port.routes.heartbeat(&route.gateway).await.expect(WORKS);
         ports.port.routes.register(route).await.expect(WORKS);
     }
 }

@@ -160,7 +160,7 @@ pub async fn deleting_an_account_deletes_its_reports(stores: ContractStores) {
     }
     resolve(&stores, resolved.report_id).await;
     for _ in 0..2 {
-        stores.reports.forget_user(gone).await.expect(WORKS);
+        stores.reports.erase_user(gone).await.expect(WORKS);
         for report_id in [open.report_id, resolved.report_id] {
             assert_eq!(find(&stores, report_id).await, None);
         }

@@ -26,7 +26,7 @@ async fn restrict(stores: &ContractStores, user_id: UserId, change: RestrictionC
 }
 
 /// Changes add up, and apply to their user only, at once in the process that made them.
-pub async fn restrictions_are_those_of_their_user(stores: ContractStores) {
+pub async fn restrictions_apply_to_their_user_only(stores: ContractStores) {
     let (user_id, other): (UserId, UserId) = (fresh(), fresh());
     let mut expected = Restrictions::default();
     assert_eq!(stores.restrictions.restrictions(user_id).await.expect(WORKS), expected);

@@ -52,7 +52,7 @@ pub async fn multi_device_routing_delivers_to_all_servers(routes: Timed<dyn Rout
 }
 
 /// An unregistered route is gone; the user's other routes stay.
-pub async fn an_unregistered_route_is_gone(routes: Timed<dyn Routing>) {
+pub async fn an_unregistered_route_is_absent(routes: Timed<dyn Routing>) {
     let user_id = fresh();
     let [gone, kept] = [new_route(user_id, "a"), new_route(user_id, "b")];
     register(&routes, &[&gone, &kept]).await;
@@ -84,7 +84,7 @@ pub async fn server_crash_causes_entries_to_expire_within_expiry_window(routes: 
     assert_eq!(routes_of(&routes, user_id).await, sorted(vec![silent, beating.clone()]));
     assert_eq!(gateways_of(&routes, user_id).await, ["a", "b"].map(gateway));
 
-    beat(&routes, "b").await;
+    heartbeat(&routes, "b").await;
     (routes.pass)(MOMENT);
     assert_eq!(routes_of(&routes, user_id).await, [beating]);
     assert_eq!(gateways_of(&routes, user_id).await, [gateway("b")]);
@@ -131,21 +131,21 @@ pub async fn split_brain_prevented_by_conn_id_uniqueness(routes: Timed<dyn Routi
     assert_eq!(routes_of(&routes, before.user_id).await, sorted(vec![before.clone(), after.clone()]));
 
     (routes.pass)(EXPIRY - MOMENT);
-    beat(&routes, "b").await;
+    heartbeat(&routes, "b").await;
     (routes.pass)(MOMENT);
     assert_eq!(routes_of(&routes, before.user_id).await, [after]);
 }
 
 /// A heartbeat returns whether the gateway was known: `false` at first and after an expired heartbeat.
-pub async fn a_beat_says_whether_the_gateway_was_known(routes: Timed<dyn Routing>) {
-    assert!(!beat(&routes, "a").await);
-    assert!(beat(&routes, "a").await);
+pub async fn a_heartbeat_returns_whether_the_gateway_was_registered(routes: Timed<dyn Routing>) {
+    assert!(!heartbeat(&routes, "a").await);
+    assert!(heartbeat(&routes, "a").await);
     (routes.pass)(EXPIRY - MOMENT);
-    assert!(!beat(&routes, "b").await);
-    assert!(beat(&routes, "a").await);
+    assert!(!heartbeat(&routes, "b").await);
+    assert!(heartbeat(&routes, "a").await);
     (routes.pass)(EXPIRY);
-    assert!(!beat(&routes, "a").await);
-    assert!(beat(&routes, "a").await);
+    assert!(!heartbeat(&routes, "a").await);
+    assert!(heartbeat(&routes, "a").await);
 }
 
 /// A heartbeat after expiry makes the routes of the gateway live again.
@@ -154,18 +154,18 @@ pub async fn a_beat_revives_the_routes_of_its_gateway(routes: Timed<dyn Routing>
     register(&routes, &[&route]).await;
     (routes.pass)(EXPIRY);
     assert_eq!(routes_of(&routes, route.user_id).await, []);
-    beat(&routes, "a").await;
+    heartbeat(&routes, "a").await;
     assert_eq!(routes_of(&routes, route.user_id).await, slice::from_ref(&route));
     assert_eq!(gateways_of(&routes, route.user_id).await, [gateway("a")]);
 }
 
 /// Gateways with a live heartbeat are listed by name, and no others.
-pub async fn live_gateways_are_those_that_beat(routes: Timed<dyn Routing>) {
+pub async fn live_gateways_have_a_recent_heartbeat(routes: Timed<dyn Routing>) {
     assert_eq!(live_gateways(&routes).await, []);
-    beat(&routes, "b").await;
+    heartbeat(&routes, "b").await;
     (routes.pass)(EXPIRY - MOMENT);
-    beat(&routes, "c").await;
-    beat(&routes, "a").await;
+    heartbeat(&routes, "c").await;
+    heartbeat(&routes, "a").await;
     assert_eq!(live_gateways(&routes).await, ["a", "b", "c"].map(gateway));
     (routes.pass)(MOMENT);
     assert_eq!(live_gateways(&routes).await, ["a", "c"].map(gateway));
@@ -173,20 +173,20 @@ pub async fn live_gateways_are_those_that_beat(routes: Timed<dyn Routing>) {
 
 /// A route that is not refreshed expires after 300 s, although its gateway still sends heartbeats.
 pub async fn a_route_that_is_not_refreshed_ends(routes: Timed<dyn Routing>) {
-    let [forgotten, refreshed] = [new_route(fresh(), "a"), new_route(fresh(), "a")];
-    register(&routes, &[&forgotten, &refreshed]).await;
+    let [expired, refreshed] = [new_route(fresh(), "a"), new_route(fresh(), "a")];
+    register(&routes, &[&expired, &refreshed]).await;
     (routes.pass)(LIFE - MOMENT);
-    beat(&routes, "a").await;
-    assert_eq!(routes_of(&routes, forgotten.user_id).await, slice::from_ref(&forgotten));
+    heartbeat(&routes, "a").await;
+    assert_eq!(routes_of(&routes, expired.user_id).await, slice::from_ref(&expired));
     refresh(&routes, &[&refreshed]).await;
     (routes.pass)(MOMENT);
-    assert_eq!(routes_of(&routes, forgotten.user_id).await, []);
-    assert_eq!(gateways_of(&routes, forgotten.user_id).await, []);
+    assert_eq!(routes_of(&routes, expired.user_id).await, []);
+    assert_eq!(gateways_of(&routes, expired.user_id).await, []);
     assert_eq!(routes_of(&routes, refreshed.user_id).await, [refreshed]);
 
-    let stood = refresh(&routes, &[&forgotten]).await;
+    let stood = refresh(&routes, &[&expired]).await;
     assert_eq!(stood, [RefreshedRoute { was_known: false, connections: 1 }]);
-    assert_eq!(routes_of(&routes, forgotten.user_id).await, slice::from_ref(&forgotten));
+    assert_eq!(routes_of(&routes, expired.user_id).await, slice::from_ref(&expired));
 }
 
 /// A refresh returns for each route, in order, whether it existed and how many connections its user has.
@@ -207,7 +207,7 @@ pub async fn a_refresh_returns_the_earlier_state(routes: Timed<dyn Routing>) {
 /// A refresh restores a lost route completely.
 pub async fn a_refresh_restores_a_lost_route(routes: Timed<dyn Routing>) {
     let route = new_route(fresh(), "a");
-    beat(&routes, "a").await;
+    heartbeat(&routes, "a").await;
     refresh(&routes, &[&route]).await;
     assert_eq!(routes_of(&routes, route.user_id).await, slice::from_ref(&route));
     assert_eq!(gateways_of(&routes, route.user_id).await, [gateway("a")]);
@@ -242,14 +242,14 @@ pub(super) fn new_route(user_id: UserId, on: &str) -> Route {
     }
 }
 
-pub(super) async fn beat(routes: &Timed<dyn Routing>, name: &str) -> bool {
-    routes.port.beat(&gateway(name)).await.expect(WORKS)
+pub(super) async fn heartbeat(routes: &Timed<dyn Routing>, name: &str) -> bool {
+    routes.port.heartbeat(&gateway(name)).await.expect(WORKS)
 }
 
 /// Registers routes on gateways with a live heartbeat.
 pub(super) async fn register(routes: &Timed<dyn Routing>, registered: &[&Route]) {
     for route in registered {
-        routes.port.beat(&route.gateway).await.expect(WORKS);
+        routes.port.heartbeat(&route.gateway).await.expect(WORKS);
         routes.port.register(route).await.expect(WORKS);
     }
 }

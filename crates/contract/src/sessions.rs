@@ -104,6 +104,21 @@ pub async fn concurrent_refreshes_are_decided_one_by_one(stores: ContractStores)
     assert_eq!(stores.sessions.session(session.session_id, now()).await.expect(WORKS), None);
 }
 
+/// Two refreshes with one token give two valid tokens, each of which is rotated by itself.
+pub async fn both_successors_of_a_forgiven_token_are_valid(stores: ContractStores) {
+    let session = create(&stores, fresh()).await;
+    for (presented, successor) in [(1, 2), (1, 3), (2, 4), (3, 5), (5, 6), (4, 7)] {
+        let attempt = present(&session, [presented; 32], [successor; 32]);
+        let refreshed = stores.sessions.refresh(session.session_id, attempt).await.expect(WORKS);
+        let (rotated, outcome) = refreshed.expect("the session is there");
+        assert_eq!((outcome, rotated.overtaken.len()), (RefreshOutcome::Rotated, usize::from(successor > 2)));
+        assert_eq!(stores.sessions.session(session.session_id, now()).await.expect(WORKS), Some(rotated));
+    }
+    let stolen = stores.sessions.refresh(session.session_id, present(&session, [3; 32], [8; 32])).await.expect(WORKS);
+    assert_eq!(stolen.expect("the session was there").1, RefreshOutcome::Reused);
+    assert_eq!(stores.sessions.session(session.session_id, now()).await.expect(WORKS), None);
+}
+
 /// A user can revoke only their own sessions; the call returns those that existed.
 pub async fn a_user_revokes_only_their_own_sessions(stores: ContractStores) {
     let user_id = fresh();
@@ -136,6 +151,7 @@ fn new_session(user_id: UserId) -> Session {
         expires_at: now + LIFE,
         current: [1; 32],
         spent: None,
+        overtaken: vec![],
     }
 }
 

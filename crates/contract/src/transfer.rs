@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{
     Advance, ChatCommand, ChatId, ChatUpdate, ContentType, DeviceId, DirectPair, DisplayName, GroupInvites, Passkey,
     PresenceVisibility, PushDevice, PushTarget, RefreshAttempt, RefreshOutcome, RestrictionChange, Role, Sequence,
-    Session, SpentToken, Timestamp, Ttl, UserId, WatermarkKind, Watermarks, WebPushSubscription,
+    Session, SpentToken, Timestamp, TokenChain, Ttl, UserId, WatermarkKind, Watermarks, WebPushSubscription,
 };
 
 use super::ContractStores;
@@ -101,10 +101,11 @@ pub async fn users_continue_after_a_move([from, to]: [TransferStore; 2]) {
         assert_eq!(memberships(stores).await, memberships(&from.stores).await);
     }
     let (of_ann, of_bob) = ((sample.ann, sample.group), (sample.bob, sample.group));
-    let before = from.stores.watermarks.watermarks(&[of_ann, of_bob]).await.expect(WORKS);
-    assert_eq!(before[1], Watermarks { delivered: Sequence(3), read: Sequence(2) });
-    assert_eq!(stores.watermarks.watermarks(&[of_ann, of_bob]).await.expect(WORKS), before);
-    let above = stores.watermarks.advance(sample.bob, sample.group, WatermarkKind::Read, Sequence(5)).await;
+    let before = from.stores.watermarks.delivery_states(&[of_ann, of_bob]).await.expect(WORKS);
+    assert_eq!(before[1].watermarks, Watermarks { delivered: Sequence(3), read: Sequence(2) });
+    assert!(before[1].delivered_at.is_some() && before[1].read_at.is_some());
+    assert_eq!(stores.watermarks.delivery_states(&[of_ann, of_bob]).await.expect(WORKS), before);
+    let above = stores.watermarks.advance(sample.bob, sample.group, WatermarkKind::Read, Sequence(5), now()).await;
     assert_eq!(above.expect(WORKS), Advance::AboveHead(Sequence(4)));
 
     for chat_id in [sample.group, sample.direct] {
@@ -270,7 +271,7 @@ async fn fill(stores: &ContractStores) -> TransferSample {
         )
         .await
         .expect(WORKS);
-    stores.last_seen.saw(&[(ann, now())]).await.expect(WORKS);
+    stores.last_seen.update_last_seen(&[(ann, now())]).await.expect(WORKS);
     for (user_id, contact_id) in [(ann, bob), (bob, ann), (ann, zoe)] {
         stores.contacts.add(user_id, contact_id).await.expect(WORKS);
     }
@@ -338,6 +339,7 @@ async fn sign_in(stores: &ContractStores, ann: UserId, bob: UserId) -> Session {
         expires_at: now() + Duration::from_secs(24 * 3600),
         current: [2; 32],
         spent: Some(SpentToken { digest: [3; 32], spent_at: now(), forgiven: true }),
+        overtaken: vec![TokenChain { current: [4; 32], spent: None }],
     };
     stores.sessions.create(session.clone()).await.expect(WORKS);
     let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[5; 16]);
@@ -365,7 +367,7 @@ async fn talk_in_group(
     let purged_receipt = stores.send(purged.clone()).await.expect_new();
     stores.send(new_message(group, bob, "last")).await.expect_new();
     for (kind, to) in [(WatermarkKind::Delivered, 3), (WatermarkKind::Read, 2)] {
-        stores.watermarks.advance(bob, group, kind, Sequence(to)).await.expect(WORKS);
+        stores.watermarks.advance(bob, group, kind, Sequence(to), now()).await.expect(WORKS);
     }
     stores.sabotage.purge_expired().await;
     let muted = ChatCommand::Mute { until: Some(Timestamp::MAX) };

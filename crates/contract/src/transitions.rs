@@ -6,7 +6,9 @@ use std::time::Duration;
 use domain::{OnlineStatus, Timestamp, UserId};
 
 use super::fixtures::{WORKS, at_once, fresh};
-use super::routes::{EXPIRY, MOMENT, beat, new_route, on_gateway, refresh, register, routes_of, sorted, unregister};
+use super::routes::{
+    EXPIRY, MOMENT, heartbeat, new_route, on_gateway, refresh, register, routes_of, sorted, unregister,
+};
 use super::{Routing, Timed};
 use ports::{PresenceTransition, Route, SweepResult};
 
@@ -100,16 +102,16 @@ pub async fn a_reconnect_within_the_grace_period_is_not_announced(routes: Timed<
     assert_eq!(claim(&routes).await, []);
 }
 
-/// A user who reconnected before the announcement is still claimed, with `is_news` unset.
-pub async fn a_reconnect_before_the_announcement_is_claimed_without_news(routes: Timed<dyn Routing>) {
+/// A user who reconnected before the announcement is still claimed, with `is_change` unset.
+pub async fn a_reconnect_before_the_announcement_announces_nothing(routes: Timed<dyn Routing>) {
     let route = new_route(fresh(), "a");
     bring_online(&routes, &[&route]).await;
     unregister(&routes, &route, BACK_WITHIN).await;
     register(&routes, &[&route]).await;
     (routes.pass)(BACK_WITHIN);
     let claimed = routes.port.claim(ALL).await.expect(WORKS);
-    let [PresenceTransition { user_id, standing, is_news, .. }] = claimed[..] else { panic!("{claimed:?}") };
-    assert_eq!((user_id, standing, is_news), (route.user_id, OnlineStatus::Online, false));
+    let [PresenceTransition { user_id, standing, is_change, .. }] = claimed[..] else { panic!("{claimed:?}") };
+    assert_eq!((user_id, standing, is_change), (route.user_id, OnlineStatus::Online, false));
     settle(&routes, &claimed).await;
     (routes.pass)(CLAIM);
     assert_eq!(routes.port.claim(ALL).await.expect(WORKS), []);
@@ -121,7 +123,7 @@ pub async fn the_last_seen_time_is_known_before_the_announcement(routes: Timed<d
     bring_online(&routes, &[&gone, &there]).await;
     unregister(&routes, &gone, BACK_WITHIN).await;
     let asked = [there.user_id, gone.user_id, never.user_id];
-    let [None, Some(since), None] = routes.port.gone_since(&asked).await.expect(WORKS)[..] else {
+    let [None, Some(since), None] = routes.port.offline_since(&asked).await.expect(WORKS)[..] else {
         panic!("only one of them is gone")
     };
     (routes.pass)(BACK_WITHIN);
@@ -189,7 +191,7 @@ pub async fn an_unsettled_claim_is_given_out_again(routes: Timed<dyn Routing>) {
     let first = claim(&routes).await;
     assert_eq!(first.len(), 1);
     (routes.pass)(CLAIM - MOMENT);
-    beat(&routes, "a").await;
+    heartbeat(&routes, "a").await;
     assert_eq!(claim(&routes).await, []);
     (routes.pass)(MOMENT);
     let second = claim(&routes).await;
@@ -236,7 +238,7 @@ pub async fn going_offline_during_an_online_claim_is_announced(routes: Timed<dyn
         matches!(standings(&going)[..], [(gone, OnlineStatus::Offline { .. })] if gone == route.user_id),
         "{going:?}"
     );
-    assert!(going[0].is_news, "{going:?}");
+    assert!(going[0].is_change, "{going:?}");
 }
 
 /// A user who goes offline during a claim still has their grace period.
@@ -269,7 +271,7 @@ pub async fn a_late_settlement_ends_no_other_claim(routes: Timed<dyn Routing>) {
     register(&routes, &[&route]).await;
     let first = claim(&routes).await;
     (routes.pass)(CLAIM);
-    beat(&routes, "a").await;
+    heartbeat(&routes, "a").await;
     let second = claim(&routes).await;
     assert_eq!(second.len(), 1);
     settle(&routes, &first).await;
@@ -282,7 +284,7 @@ pub async fn a_late_settlement_ends_no_other_claim(routes: Timed<dyn Routing>) {
 /// A refresh of a lost route announces nothing, nor does another device; going offline is announced.
 pub async fn a_refreshed_lost_route_announces_nothing(routes: Timed<dyn Routing>) {
     let route = new_route(fresh(), "a");
-    beat(&routes, "a").await;
+    heartbeat(&routes, "a").await;
     refresh(&routes, &[&route]).await;
     assert_eq!(claim(&routes).await, []);
     let other = new_route(route.user_id, "b");
@@ -297,7 +299,7 @@ pub async fn a_refreshed_lost_route_announces_nothing(routes: Timed<dyn Routing>
 /// Unregistering a lost route announces the user as offline, because no other route write would.
 pub async fn unregistering_a_lost_route_is_announced(routes: Timed<dyn Routing>) {
     let route = new_route(fresh(), "a");
-    beat(&routes, "a").await;
+    heartbeat(&routes, "a").await;
     unregister(&routes, &route, Duration::ZERO).await;
     let claimed = claim(&routes).await;
     assert!(matches!(standings(&claimed)[..], [(_, OnlineStatus::Offline { .. })]), "{claimed:?}");
@@ -309,15 +311,15 @@ pub async fn presence_staleness_bounded_by_expiry_window(routes: Timed<dyn Routi
     let [dying, alive] = [new_route(fresh(), "a"), new_route(fresh(), "b")];
     bring_online(&routes, &[&dying, &alive]).await;
     (routes.pass)(Duration::from_secs(5));
-    beat(&routes, "a").await;
-    beat(&routes, "b").await;
+    heartbeat(&routes, "a").await;
+    heartbeat(&routes, "b").await;
     (routes.pass)(EXPIRY - MOMENT);
-    beat(&routes, "b").await;
+    heartbeat(&routes, "b").await;
     assert_eq!(sweep(&routes, ALL).await, SweepResult::default());
     assert_eq!(claim(&routes).await, []);
 
     (routes.pass)(MOMENT);
-    assert_eq!(sweep(&routes, ALL).await, SweepResult { forgotten: 1, left: 0 });
+    assert_eq!(sweep(&routes, ALL).await, SweepResult { deleted: 1, remaining: 0 });
     let last_seen = now + Duration::from_secs(5);
     let claimed = claim(&routes).await;
     assert_eq!(standings(&claimed), [(dying.user_id, OnlineStatus::Offline { last_seen })]);
@@ -326,7 +328,7 @@ pub async fn presence_staleness_bounded_by_expiry_window(routes: Timed<dyn Routi
     assert_eq!(sweep(&routes, ALL).await, SweepResult::default());
     assert_eq!(claim(&routes).await, []);
 
-    assert!(!beat(&routes, "a").await);
+    assert!(!heartbeat(&routes, "a").await);
     assert_eq!(routes_of(&routes, dying.user_id).await, []);
     assert_eq!(routes_of(&routes, alive.user_id).await, [alive]);
 }
@@ -337,8 +339,8 @@ pub async fn a_sweep_leaves_users_with_another_route_online(routes: Timed<dyn Ro
     let [dying, alive] = [new_route(user_id, "a"), new_route(user_id, "b")];
     bring_online(&routes, &[&dying, &alive]).await;
     (routes.pass)(EXPIRY);
-    beat(&routes, "b").await;
-    assert_eq!(sweep(&routes, ALL).await, SweepResult { forgotten: 1, left: 0 });
+    heartbeat(&routes, "b").await;
+    assert_eq!(sweep(&routes, ALL).await, SweepResult { deleted: 1, remaining: 0 });
     assert_eq!(claim(&routes).await, []);
     assert_eq!(routes_of(&routes, user_id).await, slice::from_ref(&alive));
     unregister(&routes, &alive, Duration::ZERO).await;
@@ -353,9 +355,9 @@ pub async fn the_last_of_several_dead_gateways_counts(routes: Timed<dyn Routing>
     let dying = on.map(|(name, user_id)| new_route(user_id, name));
     bring_online(&routes, &dying.each_ref()).await;
     (routes.pass)(Duration::from_secs(3));
-    beat(&routes, "b").await;
+    heartbeat(&routes, "b").await;
     (routes.pass)(EXPIRY);
-    assert_eq!(sweep(&routes, ALL).await, SweepResult { forgotten: 4, left: 0 });
+    assert_eq!(sweep(&routes, ALL).await, SweepResult { deleted: 4, remaining: 0 });
     let mut claimed = claim(&routes).await;
     claimed.sort_by_key(|transition| users.iter().position(|user_id| *user_id == transition.user_id));
     let last_seen = now + Duration::from_secs(3);
@@ -369,7 +371,7 @@ pub async fn a_disconnection_after_a_gateway_died_sets_last_seen(routes: Timed<d
     let [dying, leaving] = [new_route(user_id, "a"), new_route(user_id, "b")];
     bring_online(&routes, &[&dying, &leaving]).await;
     (routes.pass)(Duration::from_secs(9));
-    beat(&routes, "b").await;
+    heartbeat(&routes, "b").await;
     (routes.pass)(EXPIRY - Duration::from_secs(9));
     unregister(&routes, &leaving, Duration::ZERO).await;
     (routes.pass)(MOMENT);
@@ -382,10 +384,10 @@ pub async fn a_sweep_is_bounded(routes: Timed<dyn Routing>) {
     let dying: Vec<_> = (0..5).map(|n| new_route(fresh(), if n < 3 { "a" } else { "b" })).collect();
     bring_online(&routes, &dying.iter().collect::<Vec<_>>()).await;
     (routes.pass)(EXPIRY);
-    assert_eq!(sweep(&routes, 2).await, SweepResult { forgotten: 2, left: 3 });
+    assert_eq!(sweep(&routes, 2).await, SweepResult { deleted: 2, remaining: 3 });
     assert_eq!(claim(&routes).await.len(), 2);
-    assert_eq!(sweep(&routes, 2).await, SweepResult { forgotten: 2, left: 1 });
-    assert_eq!(sweep(&routes, 2).await, SweepResult { forgotten: 1, left: 0 });
+    assert_eq!(sweep(&routes, 2).await, SweepResult { deleted: 2, remaining: 1 });
+    assert_eq!(sweep(&routes, 2).await, SweepResult { deleted: 1, remaining: 0 });
     assert_eq!(claim(&routes).await.len(), 3);
     assert_eq!(sweep(&routes, 2).await, SweepResult::default());
 }
@@ -416,7 +418,7 @@ pub async fn routes_written_after_the_last_heartbeat_outlive_a_sweep(routes: Tim
     (routes.pass)(EXPIRY);
     refresh(&routes, &[&refreshed]).await;
     routes.port.register(&late).await.expect(WORKS);
-    assert_eq!(sweep(&routes, ALL).await, SweepResult { forgotten: 1, left: 2 });
+    assert_eq!(sweep(&routes, ALL).await, SweepResult { deleted: 1, remaining: 2 });
     assert_eq!(on_gateway(&routes, "a").await, sorted(vec![refreshed.clone(), late.clone()]));
     let mut claimed = claim(&routes).await;
     claimed.sort_by_key(|transition| transition.user_id == late.user_id);
@@ -425,9 +427,9 @@ pub async fn routes_written_after_the_last_heartbeat_outlive_a_sweep(routes: Tim
     settle(&routes, &claimed).await;
 
     (routes.pass)(EXPIRY);
-    assert_eq!(sweep(&routes, ALL).await, SweepResult { forgotten: 0, left: 2 });
+    assert_eq!(sweep(&routes, ALL).await, SweepResult { deleted: 0, remaining: 2 });
     (routes.pass)(MOMENT);
-    assert_eq!(sweep(&routes, ALL).await, SweepResult { forgotten: 2, left: 0 });
+    assert_eq!(sweep(&routes, ALL).await, SweepResult { deleted: 2, remaining: 0 });
     let mut claimed = claim(&routes).await;
     claimed.sort_by_key(|transition| transition.user_id == late.user_id);
     assert_eq!(standings(&claimed), [gone(&refreshed, now), gone(&late, now + EXPIRY)]);
@@ -439,7 +441,7 @@ pub async fn a_returning_gateway_keeps_its_refreshed_routes(routes: Timed<dyn Ro
     let kept = [new_route(fresh(), "a"), new_route(fresh(), "a")];
     bring_online(&routes, &kept.each_ref()).await;
     (routes.pass)(EXPIRY + MOMENT);
-    assert!(!beat(&routes, "a").await);
+    assert!(!heartbeat(&routes, "a").await);
     refresh(&routes, &kept.each_ref()).await;
     assert_eq!(sweep(&routes, ALL).await, SweepResult::default());
     assert_eq!(on_gateway(&routes, "a").await, sorted(kept.to_vec()));
@@ -458,12 +460,12 @@ pub async fn a_gateway_that_returns_after_a_sweep_restores_its_users(routes: Tim
         offline.into_iter().filter(|transition| transition.user_id == announced.user_id).collect();
     settle(&routes, &of_announced).await;
 
-    assert!(!beat(&routes, "a").await);
+    assert!(!heartbeat(&routes, "a").await);
     let stood = refresh(&routes, &[&announced, &unannounced]).await;
     assert!(stood.iter().all(|stood| !stood.was_known && stood.connections == 1), "{stood:?}");
     assert_eq!(standings(&claim(&routes).await), [(announced.user_id, OnlineStatus::Online)]);
     (routes.pass)(CLAIM);
-    beat(&routes, "a").await;
+    heartbeat(&routes, "a").await;
     assert_eq!(standings(&claim(&routes).await), [(announced.user_id, OnlineStatus::Online)]);
 }
 
@@ -498,12 +500,12 @@ async fn clock(routes: &Timed<dyn Routing>) -> Timestamp {
     now + MOMENT
 }
 
-/// Claims all due users, and settles those with `is_news` unset.
+/// Claims all due users, and settles those with `is_change` unset.
 async fn claim(routes: &Timed<dyn Routing>) -> Vec<PresenceTransition> {
     let claimed = routes.port.claim(ALL).await.expect(WORKS);
-    let (news, rest): (Vec<_>, Vec<_>) = claimed.into_iter().partition(|transition| transition.is_news);
+    let (updates, rest): (Vec<_>, Vec<_>) = claimed.into_iter().partition(|transition| transition.is_change);
     settle(routes, &rest).await;
-    news
+    updates
 }
 
 async fn settle(routes: &Timed<dyn Routing>, announced: &[PresenceTransition]) {

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, Key, KeyName, LocalRecorderGuard, Metadata, Recorder, SharedString, Unit,
 };
+use ports::lock;
 
 /// Counts the invariant violations that the code under test reports.
 #[derive(Clone, Default)]
@@ -20,7 +21,7 @@ impl Violations {
 
     /// The names of the violated invariants, with their counts.
     pub fn seen(&self) -> Vec<(String, u64)> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = lock(&self.seen);
         seen.iter().map(|(name, times)| (name.clone(), *times)).collect()
     }
 }
@@ -33,7 +34,7 @@ struct ViolationCounter {
 
 impl CounterFn for ViolationCounter {
     fn increment(&self, times: u64) {
-        let mut seen = self.violations.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.violations.seen);
         *seen.entry(self.name.clone()).or_default() += times;
     }
 

@@ -1,9 +1,11 @@
 //! Tests of [`WatermarkStore`](ports::WatermarkStore).
 
-use domain::{Advance, ChatCommand, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{
+    Advance, ChatCommand, ChatId, DeliveryState, Role, Sequence, Timestamp, UserId, WatermarkKind, Watermarks,
+};
 
 use super::ContractStores;
-use super::fixtures::{WORKS, at_once, fresh};
+use super::fixtures::{WORKS, at_once, fresh, now};
 
 /// A watermark moves forward and never back.
 pub async fn g7_a_watermark_only_moves_forward(stores: ContractStores) {
@@ -78,10 +80,39 @@ pub async fn watermarks_are_in_the_order_asked(stores: ContractStores) {
     assert_eq!(kept, [marks(2, 0), marks(3, 0), marks(0, 0), marks(1, 0), marks(0, 0)]);
 }
 
+/// Each watermark has the time of its last move, until its member leaves. An acknowledgement that changes nothing
+/// changes no time.
+pub async fn a_watermark_has_the_time_of_its_move(stores: ContractStores) {
+    let (owner, member) = (fresh(), fresh());
+    let chat_id = stores.group(owner, &[member]).await;
+    stores.fill(chat_id, owner, 5).await;
+    let state = async || stores.watermarks.delivery_states(&[(member, chat_id)]).await.expect(WORKS)[0];
+    let advance = async |kind, to, at| {
+        stores.watermarks.advance(member, chat_id, kind, Sequence(to), at).await.expect(WORKS);
+        state().await
+    };
+    assert_eq!(state().await, DeliveryState::from(marks(0, 0)));
+
+    let [first, second, third] = [1, 2, 3].map(|millis| Timestamp::from_millis(now().as_millis() + millis));
+    let delivered = DeliveryState { watermarks: marks(3, 0), delivered_at: Some(first), read_at: None };
+    assert_eq!(advance(WatermarkKind::Delivered, 3, first).await, delivered);
+    assert_eq!(advance(WatermarkKind::Delivered, 3, second).await, delivered);
+    let read = DeliveryState { watermarks: marks(3, 2), read_at: Some(second), ..delivered };
+    assert_eq!(advance(WatermarkKind::Read, 2, second).await, read);
+    let both = DeliveryState { watermarks: marks(5, 5), delivered_at: Some(third), read_at: Some(third) };
+    assert_eq!(advance(WatermarkKind::Read, 5, third).await, both);
+
+    stores.apply(chat_id, member, ChatCommand::Leave).await.expect("a member leaves");
+    assert_eq!(state().await, DeliveryState::default());
+    let command = ChatCommand::AddMember { user_id: member, role: Role::Member };
+    stores.apply(chat_id, owner, command).await.expect("the owner adds members");
+    assert_eq!(state().await, DeliveryState::from(marks(5, 5)));
+}
+
 fn marks(delivered: u64, read: u64) -> Watermarks {
     Watermarks { delivered: Sequence(delivered), read: Sequence(read) }
 }
 
 async fn advance(stores: &ContractStores, user_id: UserId, chat_id: ChatId, kind: WatermarkKind, to: u64) -> Advance {
-    stores.watermarks.advance(user_id, chat_id, kind, Sequence(to)).await.expect(WORKS)
+    stores.watermarks.advance(user_id, chat_id, kind, Sequence(to), now()).await.expect(WORKS)
 }

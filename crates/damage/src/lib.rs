@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_it_is_almost_what_it_was_and_all_kinds_of_damage_happen() {
+    fn most_damaged_samples_resemble_the_original_and_every_kind_of_damage_occurs() {
         let damaged = samples(&bytes(Just(b"0123456789".to_vec())));
         let shares_a_piece =
             |bytes: &[u8]| bytes.windows(3).any(|piece| b"0123456789".windows(3).any(|own| own == piece));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_nests_deep_and_carries_what_it_should_not() {
+    fn damaged_text_nests_deep_and_has_invalid_numbers_and_characters() {
         let damaged = samples(&text(Just(r#"{"a":1}"#.to_owned())));
         for piece in ["[[[[[[[[[[[[[[[[", "18446744073709551616", "\\ud800", "\0"] {
             assert!(damaged.iter().any(|text| text.contains(piece)), "{piece:?}");

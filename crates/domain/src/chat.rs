@@ -99,6 +99,7 @@ pub enum ChatCommand {
         user_id: UserId,
         role: Role,
     },
+    /// Leaves a group. The owner leaves it only as its last member.
     Leave,
     /// Leaves a group because the account is deleted. If the owner leaves, the heir becomes the owner. If the owner is
     /// the last member, the group stays behind empty.
@@ -284,7 +285,8 @@ pub fn decide(
         }
         // A member who removes themselves leaves.
         ChatCommand::Leave | ChatCommand::RemoveMember { .. } => {
-            if actor.role == Role::Owner {
+            // There is nobody to hand over to if the owner is alone: the group stays behind empty, out of everybody's reach.
+            if actor.role == Role::Owner && chat.member_count > 1 {
                 return Err(ChatRefusal::OwnerMustHandOver);
             }
             changed.member_count -= 1;
@@ -428,6 +430,18 @@ mod tests {
         let owner = member(1, Role::Owner);
         let last = decide(&group(1), Some(&owner), None, &depart(None), Timestamp::default()).unwrap();
         assert_eq!((last.members, last.chat.member_count), (vec![gone], 0));
+    }
+
+    #[test]
+    fn an_owner_leaves_a_group_only_as_its_last_member() {
+        let owner = member(1, Role::Owner);
+        for command in [ChatCommand::Leave, ChatCommand::RemoveMember { user_id: user(1) }] {
+            let leave = |members| decide(&group(members), Some(&owner), None, &command, Timestamp::default());
+            assert_eq!(leave(2), Err(ChatRefusal::OwnerMustHandOver));
+            let change = leave(1).unwrap();
+            assert_eq!((change.members, change.chat.member_count), (vec![MemberChange::Removed(user(1))], 0));
+            assert_eq!(change.events.len(), 1);
+        }
     }
 
     #[test]

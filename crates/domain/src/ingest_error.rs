@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Sequence;
+use crate::{Sequence, UpdateRefusal};
 
 /// Retry delay after a send met a full queue. A batch commits in milliseconds, so the queue has space again by then.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -54,6 +54,9 @@ pub enum IngestError {
     /// A row of the chat does not decode; a retry does not help.
     #[error("this chat cannot be used until an operator has repaired it")]
     Unreadable,
+    /// The message does not permit the update.
+    #[error(transparent)]
+    Update(UpdateRefusal),
     /// The requested sequence is above the head sequence of the chat.
     #[error("sequence is above the head of the chat, {head}")]
     AboveHead {
@@ -90,6 +93,7 @@ impl IngestError {
             | Self::Suspended
             | Self::CounterMissing
             | Self::Unreadable
+            | Self::Update(_)
             | Self::AboveHead { .. } => None,
         }
     }

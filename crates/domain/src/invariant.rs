@@ -95,6 +95,7 @@ invariants! {
         TtlBoundedTables "ttl_bounded_tables": "Every row with a limited lifetime has an expiry time.",
         ExpiredNeverRead "expired_never_read": "No read returns an expired message.",
         ItemSizeBounded "item_size_bounded": "No row exceeds the size limit of its table.",
+        PartitionKeyDistributed "partition_key_distributed": "No partition key gets more than half of the requests that one partition serves.",
         AccessPatternEfficiency "access_pattern_efficiency": "No request reads a whole table.",
         GsiJustification "gsi_justification": "Every index serves a read that no other index or table can serve.",
         BackupEnabled "backup_enabled": "Tables that cannot be rebuilt can be restored to a point in time.",
@@ -110,7 +111,7 @@ invariants! {
         DownstreamNeverWritesUpstream "downstream_never_writes_upstream": "Gateways and fanout write no authoritative state.",
         CachePopulatedFromAuthority "cache_populated_from_authority": "A cached list of members equals a list that the store has held.",
         ConflictResolution "conflict_resolution": "If store, log and routes disagree, clients converge to the state of the store.",
-        SharedStateIsEphemeral "redis_is_ephemeral": "A loss of all data in Redis loses no acknowledged message, and gateways rebuild the routes.",
+        SharedStateIsEphemeral "redis_is_ephemeral": "A loss of all shared state loses no acknowledged message, and gateways rebuild the routes.",
     }
     Routing {
         RoutingTtlBounded "routing_ttl_bounded": "No answer contains a route of a gateway with an expired heartbeat.",
@@ -130,6 +131,8 @@ invariants! {
         BoundedBuffers "bounded_buffers": "The outbound queue of a connection is bounded in messages and bytes.",
         BackpressureSignaled "backpressure_signaled": "A client that misses pushes because it is slow is notified.",
         ReconnectHeals "reconnect_heals": "A client that reconnects receives every message that it has missed.",
+        OutwardAtLeastOnce "outward_at_least_once": "Every event reaches the application's server, and every notice its device, at least once, or becomes a dead letter.",
+        WebhookKeepsOrder "webhook_keeps_order": "The application's server first gets the events of a chat in the order of their numbers.",
     }
 }
 

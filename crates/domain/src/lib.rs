@@ -23,6 +23,7 @@ mod passkey;
 mod presence;
 mod push;
 mod rate;
+mod reaction;
 mod report;
 mod restrictions;
 mod secret;
@@ -31,6 +32,7 @@ mod session;
 mod text;
 mod time;
 mod trace;
+mod update;
 mod user;
 mod watermark;
 
@@ -39,7 +41,7 @@ pub use chat::{
     Chat, ChatChange, ChatCommand, ChatRefusal, ChatType, ChatUpdate, DirectPair, Member, MemberChange, Role, decide,
 };
 pub use code::{CodeAttempt, CodeDevice, CodeDigest, OneTimeCode, PendingCode};
-pub use event::{Event, EventBody, EventKind, MembershipChange};
+pub use event::{Event, EventBody, EventKind, EventNumber, MembershipChange};
 pub use ids::{
     ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, PasskeyId, ReportId, SessionId,
     UserId,
@@ -53,15 +55,19 @@ pub use passkey::{CredentialId, CredentialIdError, Passkey, PasskeyUse};
 pub use presence::{OnlineStatus, PresenceView, PresenceVisibility, ViewerRelation};
 pub use push::{PushDevice, PushTarget, PushTargetError, PushToken, WebPushSubscription};
 pub use rate::{Quota, RateDecision, network};
+pub use reaction::{Reaction, ReactionError};
 pub use report::{MessageEvidence, Report, ReportReason, ReportText, ReportTextError, Resolution, UnknownReason};
 pub use restrictions::{
     AccessRefusal, DeniedToken, RestrictionChange, Restrictions, Suspension, TokenIdDigest, TooManyDeniedTokens,
 };
 pub use secret::Secret;
 pub use sequence::Sequence;
-pub use session::{RefreshAttempt, RefreshOutcome, Session, SpentToken, TokenDigest};
+pub use session::{RefreshAttempt, RefreshOutcome, Session, SpentToken, TokenChain, TokenDigest};
 pub use text::{ChatName, DisplayName, SuspensionReason, TextError};
 pub use time::Timestamp;
 pub use trace::{TraceContext, TraceContextError};
+pub use update::{
+    Edited, MessageState, MessageUpdate, ReactionCount, UpdateAction, UpdateKind, UpdateRefusal, Updater, apply_update,
+};
 pub use user::{PhoneNumber, PhoneNumberError, User};
-pub use watermark::{Advance, WatermarkKind, Watermarks};
+pub use watermark::{Advance, DeliveryState, WatermarkKind, Watermarks};

@@ -6,6 +6,12 @@ use std::time::Duration;
 pub const CONTENT_BYTES_MAX: usize = 4096;
 /// Maximum bytes of the custom metadata of a message, as compact JSON.
 pub const METADATA_BYTES_MAX: usize = 1024;
+/// Maximum bytes of a reaction: an emoji of many code points fits.
+pub const REACTION_BYTES_MAX: usize = 64;
+/// Maximum different reactions on a message.
+pub const REACTION_KINDS_MAX: usize = 20;
+/// Maximum reactions of one member on a message.
+pub const REACTIONS_PER_USER_MAX: usize = 10;
 /// Maximum bytes of a WebSocket frame and of a REST body.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024;
 /// Maximum characters of a `request_id`.
@@ -22,8 +28,14 @@ pub const PREVIEW_CHARS_MAX: usize = 100;
 pub const SYNC_PAGE_DEFAULT: usize = 100;
 /// Maximum messages per sync page.
 pub const SYNC_PAGE_MAX: usize = 500;
-/// Maximum bytes of message bodies per sync page.
+/// Maximum bytes of the messages of a sync page or a page of history, as JSON.
 pub const SYNC_PAGE_BYTES_MAX: usize = 512 * 1024;
+/// The bytes that a page counts for the other fields of a message than its body: as JSON they have at most 450.
+pub const MESSAGE_FIELDS_BYTES: usize = 512;
+/// The bytes that a page counts for the state of an updated message without its reactions: as JSON it has at most 130.
+pub const STATE_FIELDS_BYTES: usize = 144;
+/// The bytes that a page counts for a reaction besides its text: as JSON it has at most 48.
+pub const REACTION_FIELDS_BYTES: usize = 64;
 /// Messages per page of history if the client names no limit.
 pub const HISTORY_PAGE_DEFAULT: usize = 20;
 /// Maximum messages per page of history.
@@ -34,6 +46,8 @@ pub const UNREAD_EXACT_MAX: u64 = 1000;
 pub const UNREAD_ROWS_MAX: usize = 2000;
 /// Maximum chats with new activity since the first page of an inbox; beyond it, the cursor is too old.
 pub const INBOX_NEWER_MAX: usize = 200;
+/// Maximum members of a direct chat. Larger chats are groups, which blocks do not affect.
+pub const DIRECT_MEMBERS_MAX: usize = 2;
 /// Maximum members of a chat in which members receive each other's watermarks as pushes.
 pub const RECEIPT_MEMBERS_MAX: usize = 100;
 /// Maximum devices per user that are registered for notifications.
@@ -46,6 +60,8 @@ pub const CREDENTIAL_ID_BYTES_MAX: usize = 1023;
 pub const PASSKEY_KEY_BYTES_MAX: usize = 1024;
 /// Lifetime of the challenge that a passkey signs.
 pub const PASSKEY_CHALLENGE_LIFETIME: Duration = Duration::from_secs(300);
+/// Maximum contacts per user. Concurrent additions may exceed it by a few.
+pub const CONTACTS_MAX: usize = 5000;
 /// Maximum users that one user can block.
 pub const BLOCKS_MAX: usize = 1000;
 /// Lifetime of an invitation to a group. A declined one prevents a new one to the same group for as long.
@@ -84,3 +100,5 @@ pub const REQUEST_KEY_RETENTION: Duration = Duration::from_secs(24 * 3600);
 pub const CODE_LOCKOUT: Duration = Duration::from_secs(15 * 60);
 /// Grace period in which one reuse of a spent refresh token is forgiven, because the response may have been lost.
 pub const REFRESH_GRACE: Duration = Duration::from_secs(10);
+/// Maximum valid refresh tokens of a session: those of tabs that refreshed at once, and of lost responses.
+pub const TOKEN_CHAINS_MAX: usize = 4;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::limits::{CONTENT_BYTES_MAX, PREVIEW_CHARS_MAX, TTL_MAX};
-use crate::{ChatId, ClientMessageId, MessageId, Metadata, Sequence, Timestamp, UserId};
+use crate::limits::{CONTENT_BYTES_MAX, MESSAGE_FIELDS_BYTES, PREVIEW_CHARS_MAX, TTL_MAX};
+use crate::{ChatId, ClientMessageId, MessageId, MessageState, Metadata, Sequence, Timestamp, UserId};
 
-/// A committed message. It never changes; it may expire.
+/// A committed message. It may expire, and [updates](crate::MessageUpdate) change its body and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub message_id: MessageId,
@@ -18,12 +18,18 @@ pub struct Message {
     pub body: Body,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    pub state: MessageState,
 }
 
 impl Message {
     /// Whether the message has expired at `now` (G11). Every read checks this itself.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// The number of bytes that the message has as JSON at most, in a frame or an answer.
+    pub fn json_size(&self) -> usize {
+        self.body.json_size() + self.state.json_size()
     }
 }
 
@@ -46,7 +52,14 @@ impl Body {
         Self { metadata, ..self }
     }
 
-    /// The number of bytes that a page or a queue counts for the body.
+    /// The number of bytes that a message with this body has as JSON at most, without its state.
+    pub fn json_size(&self) -> usize {
+        let content = escaped_size(self.content.as_str());
+        let metadata = self.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
+        MESSAGE_FIELDS_BYTES + content + metadata
+    }
+
+    /// The number of bytes that a queue counts for the body.
     pub fn size(&self) -> usize {
         self.content.as_str().len() + self.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len())
     }
@@ -68,6 +81,16 @@ impl Body {
             }
         }
     }
+}
+
+/// The bytes of a text in a JSON string.
+pub(crate) fn escaped_size(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | 0x08 | b'\t' | b'\n' | 0x0c | b'\r' => 2,
+        ..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
 }
 
 /// The content of a message: 1 to 4096 bytes of UTF-8 without NUL. `Debug` hides it, so that it never reaches a log.
@@ -202,6 +225,17 @@ mod tests {
     fn a_short_message_counts_as_one_kib() {
         let kib = |len| Body::new(Content::try_from("x".repeat(len)).unwrap(), ContentType::Text).stored_kib();
         assert_eq!([1, 512, 513, 1536, 4096].map(kib), [1, 1, 2, 2, 5]);
+    }
+
+    #[test]
+    fn the_size_as_json_is_that_of_the_escaped_text() {
+        let every_byte: String = (1..=127_u8).map(char::from).chain("éあ🦀".chars()).collect();
+        let body = Body::new(Content::try_from(every_byte.clone()).unwrap(), ContentType::Text);
+        let quotes = 2;
+        let escaped = serde_json::to_string(&every_byte).unwrap().len() - quotes;
+        assert_eq!(body.json_size(), MESSAGE_FIELDS_BYTES + escaped);
+        let metadata = Metadata::try_from(r#"{"k":"\n"}"#.to_owned()).unwrap();
+        assert_eq!(body.with_metadata(Some(metadata)).json_size(), MESSAGE_FIELDS_BYTES + escaped + 10);
     }
 
     #[test]

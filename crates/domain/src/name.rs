@@ -14,9 +14,11 @@
 //! | the flags of England, Scotland and Wales | allowed, although they consist of tags |
 //! | combining marks | refused without a character before them, and from the fifth in a row on (UTS 39, 5.4) |
 //! | letters of two alphabets with similar letters, such as Latin and Cyrillic | refused within one word |
+//! | letters and digits in a mathematical, circled or squared style, except emoji | refused; plain in a cleaned name |
 //!
 //! Unassigned characters that Unicode reserves for emoji are allowed, so that a new emoji needs no new release. Names
-//! that are written entirely in look-alike letters are not detected.
+//! that are written entirely in look-alike letters of one alphabet are not detected. Fullwidth letters, ordinals (`Mª`)
+//! and presentation forms are in real names, and are allowed.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::props::{
@@ -81,7 +83,7 @@ pub(crate) fn parse(text: &str, chars_max: usize) -> Result<String, TextError> {
 /// A valid name of at most `chars_max` characters with as much of `text` as possible; `None` if nothing of it is left.
 pub(crate) fn clean(text: &str, chars_max: usize) -> Option<String> {
     // A name has few characters to remove. The bound keeps the loop short for any other text.
-    let mut chars = normalize(text.chars().take(2 * chars_max));
+    let mut chars = normalize(text.chars().take(2 * chars_max).flat_map(plain));
     loop {
         match fault(&chars) {
             Some(NameFault { at, .. }) => drop(chars.remove(at)),
@@ -137,6 +139,9 @@ fn fault(name: &[char]) -> Option<NameFault> {
         if !is_visible(c) && !is_joiner(name, at) {
             return Some(NameFault { at, error: TextError::Forbidden(c) });
         }
+        if is_styled(c) {
+            return Some(NameFault { at, error: TextError::StyledLetter(c) });
+        }
         let category = GeneralCategory::for_char(c);
         if GeneralCategoryGroup::Mark.contains(category) && c != EMOJI_STYLE {
             marks += 1;
@@ -174,6 +179,23 @@ fn is_visible(c: char) -> bool {
         Unassigned => ExtendedPictographic::for_char(c),
         _ => c == EMOJI_STYLE || (c != BRAILLE_BLANK && !DefaultIgnorableCodePoint::for_char(c)),
     }
+}
+
+/// Whether a letter or digit is a copy of a plain one in another style. Fonts show it like the plain one, and searches
+/// and readers' software do not treat it as one.
+fn is_styled(c: char) -> bool {
+    let is_copy = matches!(c,
+        // Parenthesized and circled, enclosed and squared, mathematical, Arabic mathematical.
+        '\u{249C}'..='\u{24E9}' | '\u{1F110}'..='\u{1F189}' | '\u{1D400}'..='\u{1D7FF}' | '\u{1EE00}'..='\u{1EEFF}'
+        // The mathematical letters that Unicode encoded first.
+        | 'ℂ' | 'ℊ'..='ℓ' | 'ℕ' | 'ℙ'..='ℝ' | 'ℤ' | 'ℨ' | 'ℬ'..='ℭ' | 'ℯ'..='ℱ' | 'ℳ'..='ℴ' | 'ℼ'..='ℿ' | 'ⅅ'..='ⅉ');
+    is_copy && !Emoji::for_char(c)
+}
+
+/// The plain letters that a styled one stands for. A few have no mapping in Unicode and stay as they are.
+fn plain(c: char) -> impl Iterator<Item = char> {
+    let (styled, other) = if is_styled(c) { (Some(c), None) } else { (None, Some(c)) };
+    ComposingNormalizerBorrowed::new_nfkc().normalize_iter(styled.into_iter()).chain(other)
 }
 
 /// Whether the character is a joiner at a place where it has an effect: after a virama, between letters that would join
@@ -249,6 +271,9 @@ mod tests {
             "❤\u{FE0F}",
             "🏴\u{E0067}\u{E0062}\u{E0073}\u{E0063}\u{E0074}\u{E007F} Iona",
             "🇩🇪",
+            "🅰🅱",
+            "Mª José № 5",
+            "ＡＤＡ",
             "<b>$name</b>",
         ];
         for name in names {
@@ -292,6 +317,25 @@ mod tests {
         {
             assert!(matches!(parsed(text), Err(TextError::Forbidden(_))), "{}", text.escape_unicode());
         }
+    }
+
+    #[test]
+    fn letters_in_another_style_are_refused_and_plain_in_a_cleaned_name() {
+        for (text, first, cleaned) in [
+            ("\u{1D400}\u{1D41D}\u{1D41A}", '\u{1D400}', "Ada"),
+            ("\u{24B6}da", '\u{24B6}', "Ada"),
+            ("A\u{1F133}a", '\u{1F133}', "ADa"),
+            ("ℝoss", 'ℝ', "Ross"),
+            ("\u{1D7D9}st", '\u{1D7D9}', "1st"),
+            ("\u{1EE0C}\u{1EE07}\u{1EE0C}\u{1EE03}", '\u{1EE0C}', "محمد"),
+            // Unicode maps these to no plain letter.
+            ("\u{1F150}Ada", '\u{1F150}', "Ada"),
+        ] {
+            assert_eq!(parsed(text), Err(TextError::StyledLetter(first)), "{}", text.escape_unicode());
+            assert_eq!(clean(text, 64).as_deref(), Some(cleaned), "{}", text.escape_unicode());
+        }
+        let error = parsed("\u{1D400}da").unwrap_err().to_string();
+        assert_eq!(error, "name has U+1D400, a letter in a mathematical or enclosed style; write it as a plain letter");
     }
 
     #[test]

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_are_one_and_those_of_others_are_not() {
+    fn addresses_count_by_network() {
         let of = |text: &str| network(text.parse().unwrap()).to_string();
         assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::"));

@@ -1,4 +1,4 @@
-use crate::limits::REFRESH_GRACE;
+use crate::limits::{REFRESH_GRACE, TOKEN_CHAINS_MAX};
 use crate::{DeviceId, SessionId, Timestamp, UserId};
 
 /// SHA-256 of a refresh token; the token itself is never stored.
@@ -17,6 +17,16 @@ pub struct Session {
     pub current: TokenDigest,
     /// The token before it, for as long as a client that lost the response may present it again.
     pub spent: Option<SpentToken>,
+    /// The chains of tokens of other clients of the device, the last used one first. Two tabs that refresh at once with one
+    /// token get different successors, and both go on with theirs.
+    pub overtaken: Vec<TokenChain>,
+}
+
+/// A valid refresh token and the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenChain {
+    pub current: TokenDigest,
+    pub spent: Option<SpentToken>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +41,7 @@ pub struct SpentToken {
 #[derive(Clone, Debug)]
 pub struct RefreshAttempt {
     pub presented: TokenDigest,
-    /// Whether the token is authentic by itself: this server issued it, now or earlier. A forged token is not. Neither
+    /// Whether the token itself proves its origin: this server issued it, now or earlier. A forged token is not. Neither
     /// is a token of an earlier release, which has no MAC.
     pub is_authentic: bool,
     pub device_id: DeviceId,
@@ -54,34 +64,44 @@ pub enum RefreshOutcome {
 impl Session {
     /// Decides a refresh and, if the token is valid, rotates it.
     ///
-    /// Every store calls this inside the transaction that writes the session back or deletes it.
+    /// The successor of a forgiven token does not replace the one before it. Either the response with that one was lost, or
+    /// another tab has it; both are valid from then on.
+    ///
+    /// Every store calls this inside the transaction that writes the session back or deletes it. A rotation always changes
+    /// `current`.
     pub fn refresh(&mut self, attempt: &RefreshAttempt) -> RefreshOutcome {
         if self.expires_at <= attempt.now {
             return RefreshOutcome::Refused;
         }
         let same_device = attempt.device_id == self.device_id;
-        if attempt.presented == self.current {
-            if !same_device {
-                return RefreshOutcome::Refused;
+        let last_used = TokenChain { current: self.current, spent: self.spent.clone() };
+        let mut chains: Vec<_> = [last_used].into_iter().chain(self.overtaken.iter().cloned()).collect();
+        let spent = match chains.iter().position(|chain| chain.current == attempt.presented) {
+            Some(_) if !same_device => return RefreshOutcome::Refused,
+            Some(at) => {
+                chains.remove(at);
+                SpentToken { digest: attempt.presented, spent_at: attempt.now, forgiven: false }
             }
-            self.spent = Some(SpentToken { digest: self.current, spent_at: attempt.now, forgiven: false });
-        } else {
             // Any other token that this server issued for the session has been spent. A session id is not secret, so a
             // token that only contains it proves nothing.
-            let last = self.spent.as_ref().filter(|spent| spent.digest == attempt.presented);
-            if last.is_none() && !attempt.is_authentic {
-                return RefreshOutcome::Refused;
-            }
-            let forgivable =
-                last.is_some_and(|spent| !spent.forgiven && attempt.now.since(spent.spent_at) <= REFRESH_GRACE);
-            if !(forgivable && same_device) {
-                return RefreshOutcome::Reused;
-            }
-            if let Some(spent) = &mut self.spent {
+            None => {
+                let mut spent = chains.iter_mut().filter_map(|chain| chain.spent.as_mut());
+                let Some(spent) = spent.find(|spent| spent.digest == attempt.presented) else {
+                    return if attempt.is_authentic { RefreshOutcome::Reused } else { RefreshOutcome::Refused };
+                };
+                // Its successor is unused: it is still the current one of the chain.
+                let forgivable = !spent.forgiven && attempt.now.since(spent.spent_at) <= REFRESH_GRACE;
+                if !(forgivable && same_device) {
+                    return RefreshOutcome::Reused;
+                }
                 spent.forgiven = true;
+                spent.clone()
             }
-        }
+        };
+        chains.truncate(TOKEN_CHAINS_MAX - 1);
+        self.overtaken = chains;
         self.current = attempt.successor;
+        self.spent = Some(spent);
         self.last_active_at = attempt.now;
         self.expires_at = attempt.expires_at;
         RefreshOutcome::Rotated
@@ -106,6 +126,7 @@ mod tests {
             expires_at: Timestamp::from_millis(1_000_000),
             current: [1; 32],
             spent: None,
+            overtaken: vec![],
         }
     }
 
@@ -151,6 +172,73 @@ mod tests {
         used.refresh(&present(1, 2, device(1), 0));
         used.refresh(&present(2, 3, device(1), 1));
         assert_eq!(used.refresh(&present(1, 4, device(1), 2)), RefreshOutcome::Reused);
+    }
+
+    /// Two tabs have token 1 and refresh at once: one gets 2, the other one 3.
+    fn two_tabs() -> Session {
+        let mut session = session();
+        assert_eq!(session.refresh(&present(1, 2, device(1), 0)), RefreshOutcome::Rotated);
+        assert_eq!(session.refresh(&present(1, 3, device(1), 1)), RefreshOutcome::Rotated);
+        session
+    }
+
+    #[test]
+    fn two_tabs_that_refresh_at_once_both_go_on() {
+        let mut session = two_tabs();
+        let (mut one, mut other) = (2, 3);
+        for hour in 1..30 {
+            let now = hour * 3600;
+            // They refresh in turns, in different orders and with pauses of different lengths.
+            for is_one in [hour % 2 == 0, hour % 2 != 0] {
+                let token = if is_one { &mut one } else { &mut other };
+                let successor = *token + 2;
+                let attempt = present(*token, successor, device(1), now + u64::from(is_one) * 60);
+                assert_eq!(session.refresh(&attempt), RefreshOutcome::Rotated, "{hour}");
+                *token = successor;
+            }
+        }
+        assert_eq!(session.overtaken.len(), 1);
+    }
+
+    #[test]
+    fn each_of_two_tabs_may_lose_an_answer() {
+        let mut session = two_tabs();
+        assert_eq!(session.refresh(&present(2, 4, device(1), 3000)), RefreshOutcome::Rotated);
+        assert_eq!(session.refresh(&present(3, 5, device(1), 3001)), RefreshOutcome::Rotated);
+        assert_eq!(session.refresh(&present(2, 6, device(1), 3002)), RefreshOutcome::Rotated);
+        assert_eq!(session.refresh(&present(3, 7, device(1), 3003)), RefreshOutcome::Rotated);
+        assert_eq!(session.refresh(&present(6, 8, device(1), 9000)), RefreshOutcome::Rotated);
+        assert_eq!(session.refresh(&present(7, 9, device(1), 9001)), RefreshOutcome::Rotated);
+    }
+
+    #[test]
+    fn a_spent_token_of_either_tab_ends_the_session() {
+        for stolen in [1, 2, 3] {
+            let mut session = two_tabs();
+            session.refresh(&present(2, 4, device(1), 60_000));
+            session.refresh(&present(3, 5, device(1), 60_001));
+            let late = present(stolen, 6, device(1), 60_000 + 10_002);
+            assert_eq!(session.refresh(&late), RefreshOutcome::Reused, "{stolen}");
+        }
+        for (stolen, device_id) in [(1, device(1)), (1, device(2))] {
+            assert_eq!(two_tabs().refresh(&present(stolen, 6, device_id, 2)), RefreshOutcome::Reused);
+        }
+        let mut session = two_tabs();
+        let before = session.clone();
+        assert_eq!(session.refresh(&present(2, 4, device(2), 2)), RefreshOutcome::Refused);
+        assert_eq!(session, before);
+    }
+
+    #[test]
+    fn a_session_has_four_valid_tokens_at_most_and_drops_the_one_used_longest_ago() {
+        let mut session = session();
+        for n in 0..9 {
+            let (now, valid) = (u64::from(n) * 100_000, 2 * n + 1);
+            assert_eq!(session.refresh(&present(valid, valid + 1, device(1), now)), RefreshOutcome::Rotated);
+            assert_eq!(session.refresh(&present(valid, valid + 2, device(1), now + 1)), RefreshOutcome::Rotated);
+        }
+        let valid: Vec<u8> = session.overtaken.iter().map(|chain| chain.current[0]).collect();
+        assert_eq!((session.current[0], valid), (19, vec![18, 16, 14]));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub enum TextError {
     Control,
     #[error("name has {}, which is invisible or has no fixed meaning; remove it", CodePoint(.0))]
     Forbidden(char),
+    #[error("name has {}, a letter in a mathematical or enclosed style; write it as a plain letter", CodePoint(.0))]
+    StyledLetter(char),
     #[error("name has the combining mark {} without a character before it; remove it", CodePoint(.0))]
     LooseMark(char),
     #[error("name has too many combining marks on one character, at {}; remove some", CodePoint(.0))]

@@ -30,6 +30,9 @@ impl User {
 
     /// The tombstone of the user: it keeps the id, to which other users' chats refer, and no personal data. A tombstone
     /// stays unchanged.
+    ///
+    /// Its presence is visible to everyone: its connections end after it is written, and viewers who were shown the user as
+    /// online have to learn that. It never comes online again, and has no last-seen time.
     pub fn tombstone(&self, now: Timestamp) -> Self {
         if self.deleted_at.is_some() {
             return self.clone();
@@ -38,7 +41,7 @@ impl User {
             user_id: self.user_id,
             phone_number: None,
             display_name: DisplayName::deleted_account(),
-            presence_visibility: PresenceVisibility::Nobody,
+            presence_visibility: PresenceVisibility::Everyone,
             group_invites: GroupInvites::default(),
             created_at: self.created_at,
             updated_at: now,
@@ -101,7 +104,7 @@ mod tests {
             user_id: UserId::from_bytes([1; 16]),
             phone_number: Some("+15551234567".parse().unwrap()),
             display_name: "Ada".to_owned().try_into().unwrap(),
-            presence_visibility: PresenceVisibility::Everyone,
+            presence_visibility: PresenceVisibility::ContactsOnly,
             group_invites: GroupInvites::Contacts,
             created_at: Timestamp::from_millis(1),
             updated_at: Timestamp::from_millis(2),
@@ -111,6 +114,7 @@ mod tests {
         let tombstone = user.tombstone(Timestamp::from_millis(7));
         assert_eq!((&tombstone.phone_number, tombstone.last_seen_at), (&None, None));
         assert_eq!(tombstone.group_invites, GroupInvites::default());
+        assert_eq!(tombstone.presence_visibility, PresenceVisibility::Everyone);
         assert_eq!(tombstone.display_name.as_str(), "Deleted account");
         assert_eq!(tombstone.deleted_at, Some(Timestamp::from_millis(7)));
         assert_eq!(tombstone.tombstone(Timestamp::from_millis(9)), tombstone);

@@ -1,4 +1,4 @@
-use crate::Sequence;
+use crate::{Sequence, Timestamp};
 
 /// The delivered and read positions of one user in one chat. Both only grow, and read never exceeds delivered (G10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,36 @@ impl Watermarks {
     }
 }
 
+/// The stored receipts of a member in a chat: both watermarks, and when each of them reached its sequence.
+///
+/// A time is unknown until its watermark moves for the first time. Times never go back, even if the clocks of processes
+/// differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryState {
+    pub watermarks: Watermarks,
+    pub delivered_at: Option<Timestamp>,
+    pub read_at: Option<Timestamp>,
+}
+
+impl DeliveryState {
+    /// The state after the watermarks have moved to `to` at a time.
+    pub fn moved(self, to: Watermarks, at: Timestamp) -> Self {
+        let time = |before: Option<Timestamp>, has_moved| if has_moved { before.max(Some(at)) } else { before };
+        Self {
+            watermarks: to,
+            delivered_at: time(self.delivered_at, to.delivered > self.watermarks.delivered),
+            read_at: time(self.read_at, to.read > self.watermarks.read),
+        }
+    }
+}
+
+impl From<Watermarks> for DeliveryState {
+    /// Watermarks that have not moved yet.
+    fn from(watermarks: Watermarks) -> Self {
+        Self { watermarks, ..Self::default() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -64,6 +94,27 @@ mod tests {
     fn a_watermark_above_the_head_is_refused_with_the_head() {
         let refused = marks(3, 2).advance(WatermarkKind::Delivered, Sequence(10), Sequence(9));
         assert_eq!(refused, Advance::AboveHead(Sequence(9)));
+    }
+
+    #[test]
+    fn each_watermark_has_the_time_of_its_own_last_move() {
+        let [first, second, third] = [10, 20, 30].map(Timestamp::from_millis);
+        let joined = DeliveryState::from(marks(3, 3));
+        assert_eq!((joined.delivered_at, joined.read_at), (None, None));
+        let delivered = joined.moved(marks(5, 3), first);
+        assert_eq!((delivered.delivered_at, delivered.read_at), (Some(first), None));
+        let read = delivered.moved(marks(5, 5), second);
+        assert_eq!((read.delivered_at, read.read_at), (Some(first), Some(second)));
+        // Reading a message that was not delivered before moves both.
+        let both = read.moved(marks(7, 7), third);
+        assert_eq!((both.watermarks, both.delivered_at, both.read_at), (marks(7, 7), Some(third), Some(third)));
+    }
+
+    #[test]
+    fn a_slow_clock_takes_no_time_back() {
+        let moved = DeliveryState::default().moved(marks(1, 1), Timestamp::from_millis(20));
+        let later = moved.moved(marks(2, 2), Timestamp::from_millis(10));
+        assert_eq!(later, DeliveryState { watermarks: marks(2, 2), ..moved });
     }
 
     proptest! {

@@ -3,14 +3,19 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Most bytes in the head of a request or response.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes in a body: the real service accepts 16 MB.
-const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+mod http;
+mod lasting;
+mod replica;
+mod request;
+
+use self::http::Whole;
+pub use self::lasting::LastingFault;
+use self::lasting::{LastingFaults, Verdict};
+use self::replica::IndexReplica;
 
 /// A proxy in front of a server that speaks DynamoDB's protocol. It injects faults of the real service that no local
 /// server produces. It stops when it is dropped.
@@ -18,6 +23,7 @@ const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub struct FaultyDynamo {
     address: SocketAddr,
     plan: Arc<Mutex<FaultPlan>>,
+    replica: Option<Arc<IndexReplica>>,
     accepting: JoinHandle<()>,
 }
 
@@ -54,6 +60,7 @@ pub enum When {
 #[derive(Debug, Default)]
 struct FaultPlan {
     faults: Vec<Planned>,
+    lasting: LastingFaults,
     /// Requests so far, by operation.
     requests: BTreeMap<String, usize>,
 }
@@ -70,18 +77,28 @@ impl FaultyDynamo {
     /// Starts a proxy in front of the server at `upstream`, which may stop and restart. Without planned faults it
     /// forwards everything.
     pub async fn start(upstream: SocketAddr) -> Self {
+        Self::start_with(upstream, None).await
+    }
+
+    /// Starts a proxy whose indexes lag: queries of an index go to the server at `replica`, which gets the writes when
+    /// [`catch_up`](Self::catch_up) is called. Both servers have to be empty.
+    pub async fn start_lagging(upstream: SocketAddr, replica: SocketAddr) -> Self {
+        Self::start_with(upstream, Some(Arc::new(IndexReplica::new(replica)))).await
+    }
+
+    async fn start_with(upstream: SocketAddr, replica: Option<Arc<IndexReplica>>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("there is a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let plan = Arc::<Mutex<FaultPlan>>::default();
-        let planned = plan.clone();
+        let route = ProxyRoute { upstream, plan: plan.clone(), replica: replica.clone() };
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((downstream, _)) = listener.accept().await {
-                connections.spawn(pass(downstream, upstream, planned.clone()));
+                connections.spawn(pass(downstream, route.clone()));
                 while connections.try_join_next().is_some() {}
             }
         });
-        Self { address, plan, accepting }
+        Self { address, plan, replica, accepting }
     }
 
     /// The endpoint URL for clients.
@@ -97,6 +114,23 @@ impl FaultyDynamo {
     /// Injects a fault into the next `count` requests of one operation, for example `TransactWriteItems`.
     pub fn fail_operation(&self, operation: &'static str, fault: Fault, when: When, count: usize) {
         self.plan().faults.push(Planned { operation: Some(operation), fault, when, left: count });
+    }
+
+    /// Injects a fault into requests until the proxy stops.
+    pub fn keep_failing(&self, fault: LastingFault) {
+        self.plan().lasting.add(fault);
+    }
+
+    /// The number of requests that lasting faults have hit.
+    pub fn lasting_hits(&self) -> usize {
+        self.plan().lasting.hits()
+    }
+
+    /// Brings lagging indexes up to date. Does nothing if they do not lag.
+    pub async fn catch_up(&self) {
+        if let Some(replica) = &self.replica {
+            replica.catch_up().await.expect("a replica takes what the server has taken");
+        }
     }
 
     /// Removes all planned faults.
@@ -126,7 +160,7 @@ impl Drop for FaultyDynamo {
 }
 
 fn lock(plan: &Mutex<FaultPlan>) -> MutexGuard<'_, FaultPlan> {
-    plan.lock().expect("nothing panics with the plan in hand")
+    plan.lock().expect("no code panics while it holds the plan")
 }
 
 impl FaultPlan {
@@ -142,20 +176,25 @@ impl FaultPlan {
     }
 }
 
+/// The upstream servers of the proxy, and the faults that it injects.
+#[derive(Clone)]
+struct ProxyRoute {
+    upstream: SocketAddr,
+    plan: Arc<Mutex<FaultPlan>>,
+    replica: Option<Arc<IndexReplica>>,
+}
+
 /// Forwards the requests of a connection one by one, until an end closes it or a fault cuts it.
-async fn pass(downstream: TcpStream, upstream: SocketAddr, plan: Arc<Mutex<FaultPlan>>) -> io::Result<()> {
-    let upstream = TcpStream::connect(upstream).await?;
+async fn pass(downstream: TcpStream, route: ProxyRoute) -> io::Result<()> {
+    let upstream = TcpStream::connect(route.upstream).await?;
     downstream.set_nodelay(true)?;
     upstream.set_nodelay(true)?;
     let (mut client, mut server) = (BufReader::new(downstream), BufReader::new(upstream));
     while let Some(request) = Whole::read(&mut client).await? {
-        let planned = lock(&plan).next(request.operation());
+        let planned = lock(&route.plan).next(request.operation());
         let answer = match planned {
             Some((_, When::Before)) => None,
-            Some((_, When::After)) | None => {
-                request.write(&mut server).await?;
-                Whole::read(&mut server).await?
-            }
+            Some((_, When::After)) | None => route.execute(&request, &mut server).await?,
         };
         let answer = match planned {
             // Wait until the client gives up and closes the connection.
@@ -167,6 +206,28 @@ async fn pass(downstream: TcpStream, upstream: SocketAddr, plan: Arc<Mutex<Fault
         answer.write(&mut client).await?;
     }
     Ok(())
+}
+
+impl ProxyRoute {
+    /// Executes a request under the lasting faults.
+    async fn execute(&self, request: &Whole, server: &mut BufReader<TcpStream>) -> io::Result<Option<Whole>> {
+        let verdict = lock(&self.plan).lasting.judge(request);
+        match verdict {
+            Verdict::Pass => self.forward(request, server).await,
+            Verdict::Refuse(answer) => Ok(Some(answer)),
+            Verdict::Part { request, left } => {
+                let answer = self.forward(&request, server).await?;
+                Ok(answer.map(|answer| left.added_to(answer)))
+            }
+        }
+    }
+
+    async fn forward(&self, request: &Whole, server: &mut BufReader<TcpStream>) -> io::Result<Option<Whole>> {
+        match &self.replica {
+            Some(replica) => replica.forward(request, server).await,
+            None => replica::exchange(request, server).await,
+        }
+    }
 }
 
 impl Fault {
@@ -182,70 +243,19 @@ impl Fault {
             Self::ServerError => ("500 Internal Server Error", "InternalServerError"),
             Self::Unavailable => ("503 Service Unavailable", "ServiceUnavailable"),
         };
-        let mut body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{name}","message":"a fault""#);
+        let mut reasons = String::new();
         if self == Self::Conflict && request.is_transaction() {
             // One reason for each item of the transaction; every item names a table.
-            let reasons = vec![r#"{"Code":"TransactionConflict"}"#; request.count(br#""TableName":"#)];
-            body += &format!(r#","CancellationReasons":[{}]"#, reasons.join(","));
+            let each = vec![r#"{"Code":"TransactionConflict"}"#; request.count(br#""TableName":"#)];
+            reasons = format!(r#","CancellationReasons":[{}]"#, each.join(","));
         }
-        body += "}";
-        let headers = format!("content-type: application/x-amz-json-1.0\r\ncontent-length: {}", body.len());
-        Some(Whole { head: format!("HTTP/1.1 {status}\r\n{headers}\r\n\r\n"), body: body.into_bytes() })
+        Some(Whole::refusal(status, name, &reasons))
     }
-}
-
-/// One complete HTTP/1.1 request or response.
-struct Whole {
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Whole {
-    /// Reads the next message of a connection; `None` if the peer closed it between messages.
-    async fn read(from: &mut BufReader<TcpStream>) -> io::Result<Option<Self>> {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            let left = (HEAD_BYTES_MAX - head.len()) as u64;
-            if (&mut *from).take(left).read_line(&mut head).await? == 0 {
-                return if head.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
-            }
-        }
-        let len = header(&head, "content-length").and_then(|len| len.parse().ok()).unwrap_or(0);
-        if len > BODY_BYTES_MAX {
-            return Err(io::Error::other(format!("a body of {len} bytes, limit is {BODY_BYTES_MAX}")));
-        }
-        let mut body = vec![0; len];
-        from.read_exact(&mut body).await?;
-        Ok(Some(Self { head, body }))
-    }
-
-    /// Writes head and body in one write: with two small writes, the second would wait for the peer's acknowledgement.
-    async fn write(&self, to: &mut BufReader<TcpStream>) -> io::Result<()> {
-        to.write_all(&[self.head.as_bytes(), &self.body].concat()).await
-    }
-
-    /// The operation that a request names.
-    fn operation(&self) -> &str {
-        header(&self.head, "x-amz-target").and_then(|target| target.split('.').nth(1)).unwrap_or_default()
-    }
-
-    fn is_transaction(&self) -> bool {
-        self.operation() == "TransactWriteItems"
-    }
-
-    /// Counts the occurrences of these bytes in the body.
-    fn count(&self, bytes: &[u8]) -> usize {
-        self.body.windows(bytes.len()).filter(|window| *window == bytes).count()
-    }
-}
-
-fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    let headers = head.lines().filter_map(|line| line.split_once(':'));
-    headers.into_iter().find(|(of, _)| of.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::http::header;
     use super::*;
 
     fn request(operation: &str, body: &str) -> Whole {

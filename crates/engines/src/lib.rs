@@ -5,10 +5,12 @@
 //!
 //! `cargo xtask engines` installs the programs. A test that needs a missing program fails and names that command.
 
+mod authority;
 mod cfn_lint;
 mod dynamo;
 mod faults;
 mod kafka;
+mod ministack;
 mod port;
 mod previous;
 mod process;
@@ -16,14 +18,19 @@ mod program;
 mod redis;
 mod schemathesis;
 mod server;
+mod tls_proxy;
 mod validators;
 
+pub use authority::{ServerCertificate, TestAuthority};
 pub use cfn_lint::cfn_lint;
 pub use dynamo::{Dynamo, Dynoxide};
-pub use faults::{Fault, FaultyDynamo, When};
+pub use faults::{Fault, FaultyDynamo, LastingFault, When};
 pub use kafka::{Kafka, Tansu};
+pub use ministack::{Ministack, MinistackServer};
+pub use port::ClaimedPort;
 pub use previous::previous_tidings;
 pub use redis::{Redis, RedisServer};
 pub use schemathesis::schemathesis;
 pub use server::{EngineServer, ServerProgram};
+pub use tls_proxy::TlsProxy;
 pub use validators::{chart_render, kubernetes_validate, systemd_analyze};

@@ -6,7 +6,7 @@ const TRIES_MAX: usize = 1000;
 
 /// A TCP port that no other test takes, even while its server is down.
 #[derive(Debug)]
-pub(crate) struct ClaimedPort {
+pub struct ClaimedPort {
     /// The UDP port of the same number serves as the claim. No engine uses it, it needs no file, and the kernel frees
     /// it however this process ends.
     claim: UdpSocket,
@@ -15,7 +15,7 @@ pub(crate) struct ClaimedPort {
 impl ClaimedPort {
     /// Claims a port that is free together with its cluster bus port. It lies below the kernel's range for outgoing
     /// connections. Otherwise a connection attempt to a stopped server could take its port, or connect to itself.
-    pub(crate) fn claim() -> Self {
+    pub fn claim() -> Self {
         let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
         (0..TRIES_MAX)
             .map(|_| rand::random_range(10_000..20_000))
@@ -25,7 +25,8 @@ impl ClaimedPort {
             .expect("one of the ports from 10000 to 19999 is free")
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// The number of the port.
+    pub fn number(&self) -> u16 {
         self.claim.local_addr().expect("a bound socket has an address").port()
     }
 }

@@ -19,12 +19,17 @@ pub trait ServerProgram {
 
     /// Arguments that make it listen on this port of the loopback interface and keep its data in the working directory.
     fn arguments(&self, port: u16) -> Vec<String>;
+
+    /// Environment variables with the same effect, for a program that has no such arguments.
+    fn environment(&self, _port: u16) -> Vec<(&'static str, String)> {
+        vec![]
+    }
 }
 
 /// One server, with a directory of its own. Dropping it kills the process and removes the directory.
 #[derive(Debug)]
 pub struct EngineServer<E> {
-    engine: E,
+    pub(crate) engine: E,
     // Declared before the directory, so that the process has stopped writing when the directory is removed.
     process: Option<ServerProcess>,
     directory: TempDir,
@@ -88,7 +93,8 @@ impl<E: ServerProgram> EngineServer<E> {
 
     async fn try_run(&mut self) -> Result<(), Silence> {
         let mut command = program::command(E::PROGRAM);
-        command.args(self.engine.arguments(self.port())).current_dir(self.directory.path());
+        command.args(self.engine.arguments(self.port())).envs(self.engine.environment(self.port()));
+        command.current_dir(self.directory.path());
         let process = ServerProcess::start(command).await.expect("a program that is there can be started");
         process.says(E::is_ready).await?;
         self.process = Some(process);
@@ -110,7 +116,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::{Dynoxide, RedisServer, Tansu};
+    use crate::{Dynoxide, MinistackServer, RedisServer, Tansu};
 
     /// An engine whose first two ports are taken by another listener.
     struct Late<E> {
@@ -132,6 +138,10 @@ mod tests {
             }
             self.engine.arguments(port)
         }
+
+        fn environment(&self, port: u16) -> Vec<(&'static str, String)> {
+            self.engine.environment(port)
+        }
     }
 
     async fn gets_another_port(engine: impl ServerProgram) {
@@ -149,11 +159,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_kafka_that_lost_its_port_gets_another() {
-        gets_another_port(Tansu).await;
+        gets_another_port(Tansu::default()).await;
     }
 
     #[tokio::test]
     async fn a_dynamodb_that_lost_its_port_gets_another() {
         gets_another_port(Dynoxide).await;
+    }
+
+    #[tokio::test]
+    async fn a_ministack_that_lost_its_port_gets_another() {
+        gets_another_port(MinistackServer).await;
     }
 }

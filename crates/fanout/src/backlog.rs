@@ -60,7 +60,12 @@ mod tests {
     fn event(chat: u128) -> QueuedEvent {
         let chat_id = ChatId::from_bytes(chat.to_be_bytes());
         let body = EventBody::MessagesExpired { chat_id, sequences: vec![] };
-        let event = Event { event_id: EventId::from_bytes([0; 16]), event_time: Timestamp::from_millis(0), body };
+        let event = Event {
+            event_id: EventId::from_bytes([0; 16]),
+            event_time: Timestamp::from_millis(0),
+            event_number: None,
+            body,
+        };
         let recipients = Recipients { members: Arc::new([]), gateways: BTreeMap::new(), connections: BTreeMap::new() };
         QueuedEvent { event: Arc::new(event), recipients: Arc::new(recipients), span: Span::none() }
     }

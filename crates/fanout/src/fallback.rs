@@ -49,6 +49,8 @@ pub struct Shared {
 /// calls succeeded. All its clients are therefore asked to resync. If this process crashes before that, they detect the gap
 /// with the next message of the chat.
 ///
+/// Revocations always go both through Redis and directly to every gateway.
+///
 /// Use these routes only for pushes: in an outage, every user appears to be on every gateway.
 ///
 /// Failed invalidations of the member cache are repeated before the cache is read again. A crash before that leaves the
@@ -165,7 +167,7 @@ impl Fallback {
     }
 
     /// Calls shared state. Returns `None` on failure and during an outage.
-    async fn ask<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
+    async fn answer_in_time<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
         if self.lock().away_until.is_some() {
             return None;
         }
@@ -197,12 +199,12 @@ impl Fallback {
 #[async_trait]
 impl Routes for Fallback {
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
-        let routes = self.ask(self.shared.routes.routes(user_id)).await;
+        let routes = self.answer_in_time(self.shared.routes.routes(user_id)).await;
         routes.ok_or_else(|| StoreError::unavailable("shared state in Redis is unavailable"))
     }
 
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
-        if let Some(gateways) = self.ask(self.shared.routes.gateways(user_ids)).await {
+        if let Some(gateways) = self.answer_in_time(self.shared.routes.gateways(user_ids)).await {
             return Ok(gateways);
         }
         if user_ids.is_empty() {
@@ -212,7 +214,7 @@ impl Routes for Fallback {
     }
 
     async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
-        match self.ask(self.shared.routes.live_gateways()).await {
+        match self.answer_in_time(self.shared.routes.live_gateways()).await {
             Some(live) => Ok(live),
             None => Ok(self.known_gateways().await.into_iter().collect()),
         }
@@ -227,11 +229,11 @@ impl Routes for Fallback {
 #[async_trait]
 impl RecipientLookup for Fallback {
     async fn cached(&self, chat_id: ChatId, named: &[UserId]) -> Result<Option<Recipients>, StoreError> {
-        Ok(self.ask(self.shared.recipients.cached(chat_id, named)).await.flatten())
+        Ok(self.answer_in_time(self.shared.recipients.cached(chat_id, named)).await.flatten())
     }
 
     async fn of(&self, members: Arc<[UserId]>, named: &[UserId]) -> Result<Recipients, StoreError> {
-        if let Some(recipients) = self.ask(self.shared.recipients.of(members.clone(), named)).await {
+        if let Some(recipients) = self.answer_in_time(self.shared.recipients.of(members.clone(), named)).await {
             return Ok(recipients);
         }
         let known = self.known_gateways().await;
@@ -246,36 +248,39 @@ impl RecipientLookup for Fallback {
 #[async_trait]
 impl Delivery for Fallback {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
-        if self.ask(self.shared.delivery.deliver(gateway, pushes)).await.is_some() {
+        if self.answer_in_time(self.shared.delivery.deliver(gateway, pushes)).await.is_some() {
             return Ok(());
         }
         counter!("tidings_fanout_fallback_total").increment(1);
         self.direct.deliver(gateway, pushes).await
     }
 
+    /// Takes both ways at once: Redis does not report which gateways received a message, and a gateway that is new may
+    /// not be known for direct calls yet. Only direct calls are acknowledged.
     async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
-        if self.ask(self.shared.delivery.revoke(revocation)).await.is_some() {
-            return Ok(());
+        let published = self.answer_in_time(self.shared.delivery.revoke(revocation));
+        let (published, called) = tokio::join!(published, self.direct.revoke(revocation));
+        if published.is_none() {
+            counter!("tidings_fanout_fallback_total").increment(1);
         }
-        counter!("tidings_fanout_fallback_total").increment(1);
-        self.direct.revoke(revocation).await
+        called
     }
 }
 
 #[async_trait]
 impl MemberCache for Fallback {
     async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
-        Ok(self.ask(self.shared.cache.members(chat_id)).await.flatten())
+        Ok(self.answer_in_time(self.shared.cache.members(chat_id)).await.flatten())
     }
 
     async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
         // A failure only costs another read from the store.
-        self.ask(self.shared.cache.fill(chat_id, members)).await;
+        self.answer_in_time(self.shared.cache.fill(chat_id, members)).await;
         Ok(())
     }
 
     async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError> {
-        if self.ask(self.shared.cache.invalidate(chat_id)).await.is_some() {
+        if self.answer_in_time(self.shared.cache.invalidate(chat_id)).await.is_some() {
             return Ok(());
         }
         let mut state = self.lock();

@@ -11,6 +11,7 @@ use ports::{
     ChatReader, Clock, Delivery, EventLog, MemberCache, RecipientLookup, Recipients, Record, Routes, StoreError,
     error_chain, trace,
 };
+use protocol::frame::{message_body, update_body};
 use tokio::time::{self, Instant};
 use tokio::try_join;
 use tracing::{Span, debug_span, error, warn};
@@ -19,7 +20,7 @@ use crate::backlog::{Backlog, QueuedEvent};
 use crate::lookups::Lookups;
 use crate::missed_pushes::MissedPushes;
 use crate::push_plan::{self, PushContent, PushPlan};
-use crate::pushes::{GatewayPushes, PushBatch, push_frame, push_message};
+use crate::pushes::{GatewayPushes, PushBatch, push_entry, push_frame};
 use crate::receipts::Receipts;
 use crate::unpushed::Unpushed;
 
@@ -30,9 +31,6 @@ pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const PAGE_WAIT_MAX: Duration = Duration::from_millis(5);
 /// Recipients of large chats served in one batch. It takes a few milliseconds, and other tasks of the thread wait for it.
 const BATCH_LEN_MAX: usize = 2048;
-
-/// Most members of a direct chat. Larger chats are groups, which blocks do not affect.
-pub(crate) const DIRECT_MEMBERS_MAX: usize = 2;
 
 /// The delivery plane in this process.
 pub struct Fanout {
@@ -177,7 +175,14 @@ impl Fanout {
             // A message that expired before its push is not delivered (G11).
             PushContent::Message { message, .. } if message.is_expired(self.clock.now()) => {}
             PushContent::Message { message, origin } => {
-                push_message(message, origin, &recipients, &mut batch.outgoing);
+                let encode = |reader| message_body(message, reader);
+                push_entry(message.sender_id, origin, encode, &recipients, &mut batch.outgoing);
+            }
+            PushContent::Update { update, .. } if update.is_expired(self.clock.now()) => {}
+            PushContent::Update { update, message } => {
+                let alive = message.filter(|message| !message.is_expired(self.clock.now()));
+                let encode = |reader| update_body(update, alive, reader);
+                push_entry(update.user_id, None, encode, &recipients, &mut batch.outgoing);
             }
             PushContent::Frame(frame) => push_frame(frame, also, &recipients, &mut batch.outgoing),
         });

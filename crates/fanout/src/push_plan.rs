@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use domain::{ConnectionId, Event, EventBody, MembershipChange, Message, UserId};
+use domain::{ConnectionId, Event, EventBody, MembershipChange, Message, MessageUpdate, UserId};
 use protocol::frame::{ChatChangeKind, ChatUpdated, MessageExpired, ServerFrame};
 
 /// The pushes that an event causes.
@@ -12,6 +12,9 @@ pub(crate) struct PushPlan<'a> {
 pub(crate) enum PushContent<'a> {
     /// A message. The sender's devices see its client message id, and the originating connection receives nothing (G8).
     Message { message: &'a Message, origin: Option<ConnectionId> },
+    /// An update of a message. Its author's devices see its client message id. All connections receive it, because the
+    /// acknowledgement does not say what became of the message.
+    Update { update: &'a MessageUpdate, message: Option<&'a Message> },
     /// The same frame for all recipients.
     Frame(Bytes),
 }
@@ -25,6 +28,9 @@ impl<'a> PushPlan<'a> {
         let (also, content) = match &event.body {
             EventBody::MessagePersisted { message, origin_connection_id } => {
                 (None, PushContent::Message { message, origin: *origin_connection_id })
+            }
+            EventBody::MessageUpdated { update, message } => {
+                (None, PushContent::Update { update, message: message.as_ref() })
             }
             EventBody::ChatCreated { .. } => (None, updated(ChatChangeKind::Created, None)),
             EventBody::ChatRenamed { .. } => (None, updated(ChatChangeKind::Renamed, None)),
@@ -49,11 +55,12 @@ pub(crate) fn members_changed(event: &Event) -> bool {
     matches!(event.body, EventBody::ChatCreated { .. } | EventBody::MembershipChanged { change: Added | Removed, .. })
 }
 
-/// The user whose connections an event needs besides the members' gateways: the sender of a message, or the member that
-/// was just removed.
+/// The user whose connections an event needs besides the members' gateways: the author of an entry, or the member
+/// that was just removed.
 pub(crate) fn named(event: &Event) -> Option<UserId> {
     match &event.body {
         EventBody::MessagePersisted { message, .. } => Some(message.sender_id),
+        EventBody::MessageUpdated { update, .. } => Some(update.user_id),
         EventBody::MembershipChanged { user_id, change: MembershipChange::Removed, .. } => Some(*user_id),
         _ => None,
     }

@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use domain::{ConnectionId, Invariant, Message, UserId};
+use domain::{ConnectionId, Invariant, UserId};
 use ports::{GatewayId, Push, Recipients, holds, trace};
-use protocol::frame::message_body;
 use tracing::Span;
 
 /// Pushes for each gateway, in the order of their events.
@@ -26,22 +25,24 @@ impl PushBatch {
     }
 }
 
-/// Adds the pushes of a message: to the other members, and to the sender's connections other than its origin.
-pub(crate) fn push_message(
-    message: &Message,
+/// Adds the pushes of a message or an update: to the other members, and to its author's connections other than its
+/// origin. `encode` makes the frame for a reader.
+pub(crate) fn push_entry(
+    sender: UserId,
     origin: Option<ConnectionId>,
+    encode: impl Fn(Option<UserId>) -> Bytes,
     recipients: &Recipients,
     outgoing: &mut GatewayPushes,
 ) {
-    let sender = message.sender_id;
-    push(members_except(recipients, Some(sender)), None, || message_body(message, None), outgoing);
+    push(members_except(recipients, Some(sender)), None, || encode(None), outgoing);
     // Most senders have one device, which receives the acknowledgement. Their own frame is then never encoded.
     if recipients.members.contains(&sender) {
         let connections = recipients.connections.get(&sender).into_iter().flatten();
         // An unknown connection may be another one than the origin.
-        let others = connections.filter(|other| other.connection_id.is_none() || other.connection_id != origin);
+        let others = connections
+            .filter(|other| origin.is_none() || other.connection_id.is_none() || other.connection_id != origin);
         let gateways: BTreeMap<_, _> = others.map(|other| (other.gateway.clone(), vec![sender])).collect();
-        push(gateways, origin, || message_body(message, Some(sender)), outgoing);
+        push(gateways, origin, || encode(Some(sender)), outgoing);
     }
 }
 

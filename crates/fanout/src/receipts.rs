@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use domain::limits::RECEIPT_MEMBERS_MAX;
+use domain::limits::{DIRECT_MEMBERS_MAX, RECEIPT_MEMBERS_MAX};
 use domain::{ChatId, Invariant, UserId, Watermarks};
 use metrics::counter;
 use ports::{StoreError, error_chain, holds, lock};
@@ -11,7 +11,6 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::Fanout;
-use crate::fanout::DIRECT_MEMBERS_MAX;
 use crate::pushes::{GatewayPushes, members_except, push};
 
 /// Debounce before moved watermarks are pushed.
@@ -80,7 +79,7 @@ impl Receipts {
 impl Fanout {
     /// Pushes receipts to the members of chats (G10), until the task is aborted. Dropping the future is safe: receipts are
     /// best effort, and the store has them.
-    pub async fn tell_receipts(&self) {
+    pub async fn push_receipts(&self) {
         loop {
             let moved = self.receipts.take_debounced().await;
             let mut frames = 0;

@@ -1,10 +1,10 @@
 use async_trait::async_trait;
+use domain::limits::DIRECT_MEMBERS_MAX;
 use domain::{ChatId, UserId};
 use ports::{Signal, SignalSender, StoreError};
 use protocol::frame::{ServerFrame, TypingIndicator};
 
 use crate::Fanout;
-use crate::fanout::DIRECT_MEMBERS_MAX;
 use crate::pushes::{GatewayPushes, members_except, push};
 
 #[async_trait]

@@ -22,8 +22,7 @@ impl Gateway {
         peer: &ConnectionPeer,
         command: &Command,
     ) -> Result<Option<Assertion>, ErrorBody> {
-        let acts_at_ingest = matches!(command, Command::Send { .. } | Command::Sync { .. } | Command::Advance(_));
-        let Some(cell) = peer.assertion.as_ref().filter(|_| acts_at_ingest) else { return Ok(None) };
+        let Some(cell) = peer.assertion.as_ref().filter(|_| acts_at_ingest(command)) else { return Ok(None) };
         let held = lock(cell).clone();
         if self.now() < held.renew_at {
             return Ok(Some(held));
@@ -48,13 +47,25 @@ impl Gateway {
     }
 }
 
+/// Whether ingest executes the command for the user, and therefore asks for an assertion.
+fn acts_at_ingest(command: &Command) -> bool {
+    match command {
+        Command::Send { .. } | Command::Update { .. } | Command::Sync { .. } | Command::Advance(_) => true,
+        Command::Typing { .. }
+        | Command::PresenceSubscribe { .. }
+        | Command::PresenceUnsubscribe { .. }
+        | Command::Reauth { .. }
+        | Command::CountUnknown => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use domain::{Body, ChatId, ClientMessageId, ContentType, SessionId};
+    use domain::{Body, ChatId, ClientMessageId, ContentType, Sequence, SessionId, UpdateAction};
     use protocol::ErrorCode;
-    use protocol::frame::{RequestId, SendMessage};
+    use protocol::frame::{RequestId, SendMessage, UpdateMessage};
 
     use super::*;
     use crate::hub::Admitted;
@@ -68,6 +79,16 @@ mod tests {
             ttl: None,
         };
         Command::Send { request_id: RequestId::new("r1").unwrap(), message }
+    }
+
+    fn update() -> Command {
+        let update = UpdateMessage {
+            client_message_id: ClientMessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            target: Sequence(1),
+            action: UpdateAction::Delete,
+        };
+        Command::Update { request_id: RequestId::new("r1").unwrap(), update }
     }
 
     /// The number of the assertion that a send of the connection presents: 0 for the first, 1 after a renewal.
@@ -85,6 +106,8 @@ mod tests {
         let typing = Command::Typing { chat_id: ChatId::from_bytes([2; 16]), is_typing: true };
         assert_eq!(world.gateway.assertion(&connection.peer, &typing).await.unwrap(), None);
         assert_eq!(presented(&world, &connection).await, Ok(Some(0)));
+        let of_update = world.gateway.assertion(&connection.peer, &update()).await.unwrap();
+        assert_eq!(of_update.map(|assertion| assertion.proof[0]), Some(0));
         for n in 1..=3 {
             tokio::time::advance(ASSERTION_LIFETIME / 2).await;
             assert_eq!(presented(&world, &connection).await, Ok(Some(n)));
@@ -98,13 +121,13 @@ mod tests {
     async fn while_no_process_renews_it_is_used_until_it_expires() {
         let world = World::start().await;
         let connection = world.connect_asserted(None).await;
-        world.others.is_away.store(true, Ordering::SeqCst);
+        world.others.is_unavailable.store(true, Ordering::SeqCst);
         tokio::time::advance(ASSERTION_LIFETIME / 2).await;
         assert_eq!(presented(&world, &connection).await, Ok(Some(0)));
         tokio::time::advance(ASSERTION_LIFETIME / 2).await;
         assert_eq!(presented(&world, &connection).await, Err(ErrorCode::ServiceUnavailable));
         assert_eq!(connection.peer.mailbox.close_order(), None);
-        world.others.is_away.store(false, Ordering::SeqCst);
+        world.others.is_unavailable.store(false, Ordering::SeqCst);
         assert_eq!(presented(&world, &connection).await, Ok(Some(1)));
     }
 

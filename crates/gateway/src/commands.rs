@@ -3,15 +3,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{ChatId, IngestError, PresenceView, Quota, Timestamp, UserId};
+use domain::{ChatId, ClientMessageId, IngestError, PresenceView, Quota, Secret, Timestamp, UserId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::counter;
 use ports::{
-    AdvanceRequest, Assertion, LimitKey, Look, Page, SendRequest, Sent, Signal, StoreError, SyncRequest, error_chain,
+    AdvanceRequest, Assertion, IdentityError, LimitKey, Page, PresenceLookup, SendContent, SendRequest, Sent, Signal,
+    StoreError, SyncRequest, error_chain, lock,
 };
 use protocol::frame::{
-    MessageBody, PresenceSnapshot, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync, SyncResponse,
+    MessageBody, PresenceSnapshot, ReauthAck, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync, SyncResponse,
+    UpdateBody, UpdateMessage,
 };
 use protocol::{Command, ErrorBody, ErrorCode, FrameLimit, Move, UserLimit};
 use tracing::{error, warn};
@@ -38,6 +40,8 @@ pub(crate) enum ResponseKind {
     Move(Move),
     /// No response, unless the start of typing in this chat was refused.
     TypingStart(ChatId),
+    /// The new expiry of the connection.
+    Reauthenticated(Timestamp),
 }
 
 impl ResponseKind {
@@ -69,7 +73,15 @@ impl Gateway {
             Err(error) => return finished(kind, command.request_id().cloned(), Err(error)),
         };
         match command {
-            Command::Send { request_id, message } => self.send(peer, assertion, request_id, message),
+            Command::Send { request_id, message } => {
+                let SendMessage { client_message_id, chat_id, body, ttl } = message;
+                self.send(peer, assertion, request_id, (chat_id, client_message_id), SendContent::Message { body, ttl })
+            }
+            Command::Update { request_id, update } => {
+                let UpdateMessage { client_message_id, chat_id, target, action } = update;
+                let content = SendContent::Update { target, action };
+                self.send(peer, assertion, request_id, (chat_id, client_message_id), content)
+            }
             Command::Sync { request_id, sync } => self.sync(peer, assertion, request_id, sync),
             Command::Advance(moved) => {
                 let gateway = self.clone();
@@ -97,6 +109,7 @@ impl Gateway {
                 self.hub.subscriptions.unsubscribe_peer(peer, &user_ids);
                 finished(kind, None, Ok(None))
             }
+            Command::Reauth { request_id, token } => self.reauth(peer, request_id, token),
             // `begin` has already counted it.
             Command::CountUnknown => finished(kind, None, Ok(None)),
         }
@@ -107,15 +120,14 @@ impl Gateway {
         peer: &ConnectionPeer,
         assertion: Option<Assertion>,
         request_id: RequestId,
-        message: SendMessage,
+        (chat_id, client_message_id): (ChatId, ClientMessageId),
+        content: SendContent,
     ) -> PendingCommand {
-        let SendMessage { client_message_id, chat_id, body, ttl } = message;
         let sent = self.ingest.send(SendRequest {
             chat_id,
             sender_id: peer.user_id,
             client_message_id,
-            body,
-            ttl,
+            content,
             origin_connection_id: Some(peer.connection_id),
             assertion,
         });
@@ -148,11 +160,14 @@ impl Gateway {
         async move {
             let Sync { chat_id, after, limit } = sync;
             let page = gateway.ingest.sync(SyncRequest { user_id, chat_id, after, limit, assertion }).await;
-            let outcome = page.map_err(ErrorBody::from).map(|Page { messages, examined, head }| {
+            let outcome = page.map_err(ErrorBody::from).map(|Page { messages, updates, updated, examined, head }| {
+                let body = |message| MessageBody::new(message, Some(user_id));
                 let has_more = examined < head;
                 let response = SyncResponse {
                     chat_id,
-                    messages: messages.iter().map(|message| MessageBody::new(message, Some(user_id))).collect(),
+                    messages: messages.iter().map(body).collect(),
+                    updates: updates.iter().map(|update| UpdateBody::new(update, Some(user_id))).collect(),
+                    updated_messages: updated.iter().map(body).collect(),
                     has_more,
                     next_sequence: has_more.then(|| examined.next()),
                     head_sequence: head,
@@ -162,6 +177,39 @@ impl Gateway {
             Finished { kind: ResponseKind::Page, request_id: Some(request_id), outcome }
         }
         .boxed()
+    }
+
+    /// Authenticates an open connection again. Its user, session and device do not change.
+    fn reauth(self: &Arc<Self>, peer: &Arc<ConnectionPeer>, request_id: RequestId, token: Secret) -> PendingCommand {
+        let (gateway, peer) = (self.clone(), peer.clone());
+        async move {
+            let (kind, outcome) = match gateway.reauthenticated(&peer, &token).await {
+                Ok(expires_at) => {
+                    let ack = ServerFrame::ReauthAck(ReauthAck { expires_at }).encode(Some(&request_id));
+                    (ResponseKind::Reauthenticated(expires_at), Ok(Some(ack)))
+                }
+                Err(error) => (ResponseKind::Small, Err(error)),
+            };
+            Finished { kind, request_id: Some(request_id), outcome }
+        }
+        .boxed()
+    }
+
+    async fn reauthenticated(&self, peer: &ConnectionPeer, token: &Secret) -> Result<Timestamp, ErrorBody> {
+        let principal = match self.identity.identify(token.expose(), peer.device_id).await {
+            Ok(principal) => principal,
+            Err(IdentityError::Unavailable(failure)) => return Err(unavailable(failure)),
+            Err(refusal) => return Err(ErrorBody::new(ErrorCode::Unauthorized, refusal)),
+        };
+        if (principal.user_id, principal.session_id) != (peer.user_id, peer.session_id) {
+            let message = "the token is of another user or session than the connection";
+            return Err(ErrorBody::new(ErrorCode::Unauthorized, message));
+        }
+        // In a fleet, ingest accepts the assertion of the old token until that token expires.
+        if let (Some(cell), Some(assertion)) = (&peer.assertion, principal.assertion) {
+            *lock(cell) = assertion;
+        }
+        Ok(principal.token_expires_at)
     }
 
     fn signal(self: &Arc<Self>, kind: ResponseKind, mut turn: SignalTurn, signal: Signal) -> PendingCommand {
@@ -188,9 +236,9 @@ impl Gateway {
         let (gateway, peer) = (self.clone(), peer.clone());
         async move {
             let subscriptions = &gateway.hub.subscriptions;
-            let looks: Vec<Look> =
-                user_ids.iter().map(|user_id| Look { viewer: peer.user_id, user_id: *user_id }).collect();
-            let views = gateway.presences.look(&looks).await.unwrap_or_else(|failure| {
+            let lookups: Vec<PresenceLookup> =
+                user_ids.iter().map(|user_id| PresenceLookup { viewer: peer.user_id, user_id: *user_id }).collect();
+            let views = gateway.presences.lookup(&lookups).await.unwrap_or_else(|failure| {
                 let error = error_chain(&failure);
                 warn!(%error, "presence lookup failed; the snapshot shows unknown until the re-check");
                 subscriptions.recheck(user_ids.iter().copied());
@@ -258,18 +306,24 @@ impl Gateway {
 
 /// The kibibytes of messages that a command stores.
 fn stored_kib(command: &Command) -> u32 {
-    if let Command::Send { message, .. } = command { message.body.stored_kib() } else { 0 }
+    match command {
+        Command::Send { message, .. } => message.body.stored_kib(),
+        Command::Update { update, .. } => update.action.stored_kib(),
+        _ => 0,
+    }
 }
 
 /// The value of the metric label `command`.
 fn name(command: &Command) -> &'static str {
     match command {
         Command::Send { .. } => "send_message",
+        Command::Update { .. } => "update_message",
         Command::Sync { .. } => "sync_request",
         Command::Advance(_) => "advance",
         Command::Typing { .. } => "typing",
         Command::PresenceSubscribe { .. } => "presence_subscribe",
         Command::PresenceUnsubscribe { .. } => "presence_unsubscribe",
+        Command::Reauth { .. } => "reauth",
         Command::CountUnknown => "unknown",
     }
 }

@@ -129,15 +129,15 @@ impl<S: Socket> ConnectionDriver<S> {
             let now = now();
             match event {
                 ConnectionEvent::Frame(Incoming::Text(text)) => {
-                    self.heard();
+                    self.record_activity();
                     self.connection.handle_text(now, self.gateway.now(), &text);
                 }
                 ConnectionEvent::Frame(Incoming::Binary) => {
-                    self.heard();
+                    self.record_activity();
                     self.connection.handle_binary(now);
                 }
                 ConnectionEvent::Frame(Incoming::Alive) => {
-                    self.heard();
+                    self.record_activity();
                     self.connection.handle_alive(now);
                 }
                 ConnectionEvent::Frame(Incoming::Close) | ConnectionEvent::Gone => return None,
@@ -153,6 +153,10 @@ impl<S: Socket> ConnectionDriver<S> {
                         }
                         (ResponseKind::TypingStart(chat_id), outcome) => {
                             self.connection.handle_typing(now, chat_id, outcome.map(drop));
+                        }
+                        (ResponseKind::Reauthenticated(expires_at), Ok(answer)) => {
+                            let expires_at = now + expires_at.since(self.gateway.now());
+                            self.connection.handle_reauthenticated(expires_at, answer);
                         }
                         (_, Ok(answer)) => self.connection.handle_done(answer),
                         (_, Err(error)) => self.connection.handle_failure(now, request_id.as_ref(), error),
@@ -297,7 +301,7 @@ impl<S: Socket> ConnectionDriver<S> {
             && self.answers.iter().map(TextFrame::size).sum::<usize>() < ANSWERS_BYTES_MAX
     }
 
-    fn heard(&self) {
+    fn record_activity(&self) {
         self.gateway.hub.handle_frame(&self.admitted.peer);
     }
 
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_goes_on_where_it_was_when_it_becomes_busy_and_when_it_is_quiet_again() {
+    async fn a_connection_keeps_its_state_when_it_changes_run_queues() {
         let service = GatewayUnderTest::start().await;
         let user_id = service.world.user();
         let mut client = service.connect(user_id).await;

@@ -7,7 +7,7 @@ use domain::Quota;
 use ports::{
     Clock, ConnectionDisplacer, Identity, Ids, Ingest, PresenceReader, RateLimiter, RouteWriter, Routes, SignalSender,
 };
-use protocol::Timing;
+use protocol::{OutboxBounds, Timing};
 
 use crate::{Hub, Origins};
 
@@ -22,6 +22,8 @@ pub struct Config {
     /// Timeouts that end a connection.
     pub timing: Timing,
     pub limits: Limits,
+    /// Bounds of the queue of pushes of each connection.
+    pub outbox: OutboxBounds,
     /// Web page origins that may connect.
     pub origins: Origins,
 }

@@ -18,6 +18,7 @@ use tracing::{Instrument, debug, error, warn};
 use crate::Gateway;
 use crate::driver::ConnectionDriver;
 use crate::hub::{AdmissionError, Admitted};
+use crate::mailbox::Mailbox;
 use crate::peer::ConnectionPeer;
 use crate::run_queue;
 use crate::socket::Socket;
@@ -72,8 +73,7 @@ async fn admit(
         .map_err(|error| HandshakeRefusal::invalid_request(format!("this is no WebSocket handshake: {error}")))?;
     let upgrade = hyper::upgrade::on(&mut request);
     let entrant = Entrant { inbound, ..gateway.admit(principal, device_id).await? };
-    let (run_queue, peer) = (gateway.hub.run_queue.clone(), entrant.admitted.peer.clone());
-    run_queue::spawn(run_queue, peer, async move {
+    entrant.schedule(|entrant| async move {
         match upgrade.await {
             Ok(stream) => entrant.converse(WebSocketWire::new(TokioIo::new(stream)).await).await,
             // The client has disconnected; dropping `entrant` frees its slot in the hub.
@@ -103,6 +103,13 @@ pub struct Entrant {
 }
 
 impl Entrant {
+    /// Spawns the connection, which [`converse`](Self::converse)s. It moves to the run queue of busy connections while its
+    /// output is high.
+    pub fn schedule<C: Future<Output = ()> + Send + 'static>(self, connection: impl FnOnce(Self) -> C) {
+        let (run_queue, peer) = (self.gateway.hub.run_queue.clone(), self.admitted.peer.clone());
+        run_queue::spawn(run_queue, peer, connection(self));
+    }
+
     /// Runs the connection to its end.
     pub async fn converse(self, socket: impl Socket) {
         ConnectionDriver::new(socket, self.gateway, self.admitted, self.token_expires_at, self.inbound).run().await;
@@ -140,7 +147,8 @@ impl Gateway {
             elsewhere(self, principal.user_id).await.into_iter().partition(|route| route.device_id == device_id);
         let connection_id = self.ids.ulid().into();
         let Principal { user_id, session_id, token_expires_at, assertion, .. } = principal;
-        let peer = ConnectionPeer::new(connection_id, user_id, device_id, session_id, self.now(), assertion);
+        let peer = ConnectionPeer::new(connection_id, user_id, device_id, session_id, self.now(), assertion)
+            .with_mailbox(Mailbox::new(self.config.outbox));
         let admitted =
             self.hub.admit(peer, limits.connections_live, others.len()).map_err(|refused| match refused {
                 AdmissionError::TooManyOfUser => {
@@ -148,8 +156,8 @@ impl Gateway {
                 }
                 AdmissionError::NoRoom => HandshakeRefusal::unavailable(),
             })?;
-        // A revocation that came before the hub knew this connection had nothing to close, so check again now. The clock of
-        // this process decides nothing here: it may be behind that of a revocation which the token has passed.
+        // A revocation that came before the hub knew this connection had nothing to close, so check again now. Do not
+        // use the clock of this process: it may lag behind the clock that timed the revocation.
         let holder = ConnectionHolder { connected_at: Timestamp::MAX, ..admitted.peer.holder() };
         if self.identity.live(&[holder]).await? != [true] {
             return Err(IdentityError::TokenRevoked.into());
@@ -248,7 +256,8 @@ impl HandshakeRefusal {
         Self::new(StatusCode::FORBIDDEN, "forbidden_origin", message)
     }
 
-    fn rate_limited(limit: &'static str, retry_after: Duration) -> Self {
+    /// A limit, by its name in `[limits]`, that is reached.
+    pub fn rate_limited(limit: &'static str, retry_after: Duration) -> Self {
         let message = format!("limit `{limit}` is reached");
         Self {
             retry_after: Some(retry_after),

@@ -95,7 +95,7 @@ impl Gateway {
     async fn send_heartbeat(&self, has_sent: bool) -> bool {
         let began = Instant::now();
         let beat = self.hub.begin_heartbeat();
-        match self.route_writer.beat(self.hub.id()).await {
+        match self.route_writer.heartbeat(self.hub.id()).await {
             Ok(true) => {}
             Ok(false) => self.hub.for_each(|peer| {
                 peer.mark_route_due(beat);
@@ -160,7 +160,11 @@ impl Gateway {
         let (refreshed, beat) = (self.route_writer.refresh(&routes).await?, self.hub.heartbeat());
         let lost = peers.iter().zip(refreshed).filter(|(peer, refreshed)| peer.handle_refreshed(beat, *refreshed));
         // Push the resync after the write: an event that is not pushed from now on is included in the client's sync.
-        Ok(lost.inspect(|(peer, _)| peer.mailbox.push(TextFrame::new(Resync::missed_pushes()))).count())
+        Ok(lost
+            .inspect(|(peer, _)| {
+                peer.mailbox.push(TextFrame::new(Resync::missed_pushes()));
+            })
+            .count())
     }
 
     fn measure(&self) {

@@ -45,6 +45,8 @@ pub struct Hub {
     /// Number of heartbeats of this gateway, starting at 1.
     heartbeat: AtomicU64,
     pub(crate) route_rewrites: RouteRewrites,
+    /// Whether a check of all connections has failed and has to be repeated.
+    pub(crate) unchecked: watch::Sender<bool>,
     pub(crate) deregistrations: Deregistrations,
     pub(crate) subscriptions: PresenceSubscriptions,
     pub(crate) run_queue: Arc<RunQueue>,
@@ -78,6 +80,7 @@ impl Hub {
             announced_at: Mutex::default(),
             heartbeat: AtomicU64::new(1),
             route_rewrites: RouteRewrites::default(),
+            unchecked: watch::Sender::new(false),
             deregistrations: Deregistrations::new(connections_max),
             subscriptions: PresenceSubscriptions::default(),
             run_queue: Arc::default(),
@@ -103,7 +106,7 @@ impl Hub {
         per_user_max: Option<usize>,
         elsewhere: usize,
     ) -> Result<Admitted, AdmissionError> {
-        self.heard(&peer);
+        self.record_activity(&peer);
         let peer = Arc::new(peer);
         let mut shard = self.shard(peer.user_id);
         // Checked under the lock, so that a drain sees every connection that was registered before it.
@@ -128,10 +131,10 @@ impl Hub {
     /// Records a frame of a client. Every frame counts as a heartbeat (C11).
     pub(crate) fn handle_frame(&self, peer: &ConnectionPeer) {
         self.frames.increment(1);
-        self.heard(peer);
+        self.record_activity(peer);
     }
 
-    fn heard(&self, peer: &ConnectionPeer) {
+    fn record_activity(&self, peer: &ConnectionPeer) {
         peer.last_heard_ms.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
@@ -181,6 +184,11 @@ impl Hub {
             bytes = bytes.max(waiting.1);
         });
         (messages, bytes)
+    }
+
+    /// How often a connection has moved to the run queue of busy connections.
+    pub fn became_busy(&self) -> u64 {
+        self.run_queue.entered()
     }
 
     /// The number of the latest heartbeat.
@@ -236,13 +244,13 @@ impl Hub {
         }
     }
 
-    /// Queues the pushes at `places` for the user's connections, except for excluded connections. Returns the number queued.
-    fn hand_over(&self, user_id: UserId, places: &[usize], pushes: &[Push], frames: &[QueuedPush]) -> u64 {
+    /// Queues the pushes at `indexes` for the user's connections, except for excluded ones. Returns the number queued.
+    fn hand_over(&self, user_id: UserId, indexes: &[usize], pushes: &[Push], frames: &[QueuedPush]) -> u64 {
         let shard = self.shard(user_id);
         let peers = shard.get(&user_id).into_iter().flatten();
         peers
             .map(|peer| {
-                let meant = places.iter().filter(|place| pushes[**place].except != Some(peer.connection_id));
+                let meant = indexes.iter().filter(|index| pushes[**index].except != Some(peer.connection_id));
                 peer.mailbox.push_all(meant.map(|place| frames[*place].clone()))
             })
             .sum()
@@ -317,7 +325,7 @@ impl Delivery for Hub {
             [push] => push.recipients.iter().map(|user_id| self.hand_over(*user_id, &[0], pushes, &frames)).sum(),
             pushes => by_recipient(pushes)
                 .into_iter()
-                .map(|(user_id, places)| self.hand_over(user_id, &places, pushes, &frames))
+                .map(|(user_id, indexes)| self.hand_over(user_id, &indexes, pushes, &frames))
                 .sum(),
         };
         self.pushes.increment(pushed);
@@ -360,8 +368,8 @@ impl ConnectionDisplacer for Hub {
 /// Receives presence changes. It returns without a lookup: `watch_presence` re-checks the subscribers in its own task.
 #[async_trait]
 impl PresenceNotifier for Hub {
-    async fn tell(&self, _gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
-        for PresenceUpdate { user_id, view, recipients } in news {
+    async fn notify(&self, _gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+        for PresenceUpdate { user_id, view, recipients } in updates {
             let peers = |user_id| self.shard(user_id).get(&user_id).cloned().unwrap_or_default();
             let peers: Vec<Arc<ConnectionPeer>> = recipients.into_iter().flat_map(peers).collect();
             self.subscriptions.push_change(user_id, view, &peers);

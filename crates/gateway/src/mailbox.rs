@@ -5,7 +5,7 @@ use futures_util::task::AtomicWaker;
 use metrics::counter;
 use ports::lock;
 use protocol::frame::{PushClass, ServerFrame};
-use protocol::{CloseReason, Missed, Outbox, Pressure, Queueable};
+use protocol::{CloseReason, Missed, Outbox, OutboxBounds, Pressure, Queueable};
 use tracing::Span;
 
 use crate::socket::TextFrame;
@@ -44,9 +44,17 @@ impl Queueable for QueuedPush {
 }
 
 impl Mailbox {
-    pub(crate) fn push(&self, frame: TextFrame) {
+    pub(crate) fn new(bounds: OutboxBounds) -> Self {
+        Self { inner: Mutex::new(Inner { outbox: Outbox::new(bounds), close: None }), waker: AtomicWaker::new() }
+    }
+
+    /// Queues a push. Returns `false` if it is ephemeral and there is no room for it.
+    pub(crate) fn push(&self, frame: TextFrame) -> bool {
         let class = ServerFrame::class_of(&frame.text());
-        self.push_all([QueuedPush { frame, class, span: None }].into_iter());
+        let dropped = self.lock().outbox.push(QueuedPush { frame, class, span: None });
+        self.note_dropped(dropped);
+        self.waker.wake();
+        class == PushClass::Durable || dropped == 0
     }
 
     /// Queues pushes in order and returns their number.
@@ -58,13 +66,17 @@ impl Mailbox {
             count += 1;
         }
         drop(inner);
-        if dropped > 0 {
-            counter!("tidings_gateway_ephemeral_pushes_dropped_total").increment(dropped as u64);
-        }
+        self.note_dropped(dropped);
         if count > 0 {
             self.waker.wake();
         }
         count
+    }
+
+    fn note_dropped(&self, dropped: usize) {
+        if dropped > 0 {
+            counter!("tidings_gateway_ephemeral_pushes_dropped_total").increment(dropped as u64);
+        }
     }
 
     /// Orders the connection to close. Only the first order counts.
@@ -93,6 +105,10 @@ impl Mailbox {
 
     pub(crate) fn take_missed(&self) -> Option<Missed> {
         self.lock().outbox.take_missed()
+    }
+
+    pub(crate) fn take_unwritten_dropped(&self) -> bool {
+        self.lock().outbox.take_unwritten_dropped()
     }
 
     pub(crate) fn close_order(&self) -> Option<CloseReason> {

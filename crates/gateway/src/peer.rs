@@ -67,6 +67,12 @@ impl ConnectionPeer {
         }
     }
 
+    /// The same connection with another mailbox, before the hub knows it.
+    #[must_use]
+    pub(crate) fn with_mailbox(self, mailbox: Mailbox) -> Self {
+        Self { mailbox, ..self }
+    }
+
     /// The facts by which the connection is checked again.
     pub(crate) fn holder(&self) -> ConnectionHolder {
         let Self { user_id, session_id, connected_at, .. } = self;

@@ -1,20 +1,25 @@
+use std::time::Duration;
+
 use metrics::counter;
-use ports::{ConnectionHolder, error_chain};
+use ports::{ConnectionHolder, StoreError, error_chain};
 use protocol::CloseReason;
 use protocol::frame::Resync;
-use tracing::{info, warn};
+use tokio::time;
+use tracing::{debug, info, warn};
 
 use crate::Gateway;
 use crate::socket::TextFrame;
 
 /// Connections checked in one call.
 const CONNECTIONS_AT_ONCE: usize = 100;
+/// Pause before a failed check of the connections is repeated.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// Recovers after pushes or close orders to this process may have been lost. It rewrites all routes, asks every client to
-    /// resync, re-checks all subscribed presences, and closes connections that were revoked
-    /// meanwhile.
-    /// [`keep_routes`](Self::keep_routes) must be running.
+    /// resync, re-checks all subscribed presences, and closes connections that were revoked meanwhile.
+    ///
+    /// [`keep_routes`](Self::keep_routes) and [`recheck_connections`](Self::recheck_connections) must be running.
     pub async fn make_up_for_gap(&self) {
         let connections = self.hub.connections();
         info!(connections, "pushes to this gateway may have been lost; all clients resync");
@@ -27,25 +32,45 @@ impl Gateway {
             }
         });
         self.hub.subscriptions.recheck_all();
+        if let Err(failure) = self.check_connections().await {
+            warn!(
+                error = %error_chain(&failure),
+                "check of open connections failed; retrying until it succeeds"
+            );
+            self.hub.unchecked.send_replace(true);
+        }
+    }
+
+    /// Checks all connections again after a check has failed, until the task is aborted: revocations that this process
+    /// missed are not sent again.
+    pub async fn recheck_connections(&self) {
+        let mut unchecked = self.hub.unchecked.subscribe();
+        // `wait_for` fails only when the sender is dropped, and `self` owns the sender.
+        while unchecked.wait_for(|is_due| *is_due).await.is_ok() {
+            time::sleep(RECHECK_INTERVAL).await;
+            self.hub.unchecked.send_replace(false);
+            match self.check_connections().await {
+                Ok(()) => info!("open connections were checked; revoked ones are closed"),
+                Err(failure) => {
+                    debug!(error = %error_chain(&failure), "check of open connections failed again");
+                    self.hub.unchecked.send_replace(true);
+                }
+            }
+        }
+    }
+
+    /// Closes all connections that may not stay open, by the stored state of this moment.
+    async fn check_connections(&self) -> Result<(), StoreError> {
         let mut peers = vec![];
         self.hub.for_each(|peer| peers.push(peer.clone()));
         for chunk in peers.chunks(CONNECTIONS_AT_ONCE) {
             let holders: Vec<ConnectionHolder> = chunk.iter().map(|peer| peer.holder()).collect();
-            match self.identity.live(&holders).await {
-                Ok(live) => {
-                    for (peer, _) in chunk.iter().zip(live).filter(|(_, is_live)| !is_live) {
-                        peer.mailbox.close(CloseReason::SessionRevoked);
-                    }
-                }
-                Err(failure) => {
-                    warn!(
-                        error = %error_chain(&failure),
-                        "check of open connections failed; revoked ones stay open until their tokens expire"
-                    );
-                    return;
-                }
+            let live = self.identity.live(&holders).await?;
+            for (peer, _) in chunk.iter().zip(live).filter(|(_, is_live)| !is_live) {
+                peer.mailbox.close(CloseReason::SessionRevoked);
             }
         }
+        Ok(())
     }
 }
 
@@ -141,16 +166,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_gap_closes_no_socket_whose_session_cannot_be_looked_up() {
+    async fn sessions_that_cannot_be_looked_up_after_a_gap_are_looked_up_until_that_works() {
         let world = World::start().await;
-        let connections = connect(&world, sessions(2).into_iter().map(Some)).await;
-        world.others.is_away.store(true, Ordering::SeqCst);
+        let sessions = sessions(2);
+        let connections = connect(&world, sessions.iter().copied().map(Some)).await;
+        world.others.ended_sessions.lock().unwrap().insert(sessions[0]);
+        world.others.is_unavailable.store(true, Ordering::SeqCst);
+        let orders = || [0, 1].map(|n: usize| connections[n].peer.mailbox.close_order());
 
         world.gateway.make_up_for_gap().await;
         assert_routed_and_told(&world, &connections).await;
-        for Admitted { peer, .. } in &connections {
-            assert_eq!(peer.mailbox.close_order(), None);
-        }
+        tokio::time::sleep(10 * RECHECK_INTERVAL).await;
+        assert_eq!(orders(), [None, None], "no connection is closed on suspicion");
+        world.others.is_unavailable.store(false, Ordering::SeqCst);
+        tokio::time::sleep(2 * RECHECK_INTERVAL).await;
+        assert_eq!(orders(), [Some(CloseReason::SessionRevoked), None]);
     }
 
     #[tokio::test(start_paused = true)]

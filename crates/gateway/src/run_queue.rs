@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -45,6 +46,7 @@ fn run_quiet(run_queue: Arc<RunQueue>, scheduled: ScheduledConnection) {
 }
 
 fn run_busy(run_queue: Arc<RunQueue>, scheduled: ScheduledConnection) {
+    run_queue.entered.fetch_add(1, Ordering::Relaxed);
     let (queue, runtime) = (run_queue.clone(), Handle::current());
     let work = async move {
         if let Some(scheduled) = scheduled.await {
@@ -109,6 +111,8 @@ impl OutputRate {
 #[derive(Default)]
 pub(crate) struct RunQueue {
     queue: Mutex<RunQueueState>,
+    /// How often a connection has become busy.
+    entered: AtomicU64,
 }
 
 #[derive(Default)]
@@ -120,6 +124,11 @@ struct RunQueueState {
 }
 
 impl RunQueue {
+    /// How often a connection has become busy.
+    pub(crate) fn entered(&self) -> u64 {
+        self.entered.load(Ordering::Relaxed)
+    }
+
     fn push(self: &Arc<Self>, runnable: Runnable, runtime: &Handle) {
         let mut queue = self.lock();
         queue.waiting.push_back(runnable);
@@ -240,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_goes_on_where_it_was_when_it_is_busy_and_when_it_is_quiet_again() {
+    async fn a_connection_keeps_its_output_when_it_changes_run_queues() {
         const STEPS: u32 = 30;
         let run_queue = Arc::new(RunQueue::default());
         let (peer, (told, mut heard)) = (peer(), mpsc::unbounded_channel());

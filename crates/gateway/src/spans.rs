@@ -63,11 +63,13 @@ pub(crate) fn push(trace: TraceContext, recipients: usize) -> Option<Box<Span>> 
 fn of(command: &Command, peer: &ConnectionPeer, inbound: Option<TraceContext>) -> Span {
     let (name, request_id, chat_id): (_, Option<&RequestId>, Option<ChatId>) = match command {
         Command::Send { request_id, message } => ("send_message", Some(request_id), Some(message.chat_id)),
+        Command::Update { request_id, update } => ("update_message", Some(request_id), Some(update.chat_id)),
         Command::Sync { request_id, sync } => ("sync_request", Some(request_id), Some(sync.chat_id)),
         Command::Advance(moved) => ("advance", None, Some(moved.chat_id)),
         Command::Typing { chat_id, .. } => ("typing", None, Some(*chat_id)),
         Command::PresenceSubscribe { request_id, .. } => ("presence_subscribe", Some(request_id), None),
         Command::PresenceUnsubscribe { .. } => ("presence_unsubscribe", None, None),
+        Command::Reauth { request_id, .. } => ("reauth", Some(request_id), None),
         Command::CountUnknown => ("unknown", None, None),
     };
     debug_span!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{ConnectionId, PresenceView, UserId};
 use metrics::counter;
-use ports::{Look, StoreError, error_chain, lock};
+use ports::{PresenceLookup, StoreError, error_chain, lock};
 use protocol::frame::{Presence, PresenceStatus, ServerFrame};
 use tokio::sync::Notify;
 use tokio::time;
@@ -165,7 +165,10 @@ impl PresenceSubscriptions {
         for peer in recipients {
             match subscriptions.as_mut().and_then(|subscriptions| subscriptions.get_mut(&peer.connection_id)) {
                 Some(subscribe_peer) => subscribe_peer.show(user_id, view, &mut frame),
-                None => frame.push(peer, user_id, None, view),
+                // Without a subscription, a push is best effort.
+                None => {
+                    frame.push(peer, user_id, None, view);
+                }
             }
         }
         let is_watched = subscriptions.is_some();
@@ -175,10 +178,12 @@ impl PresenceSubscriptions {
         }
     }
 
-    /// Re-checks all users of a client that has missed pushes, and sends it their views again.
+    /// Re-checks all users of a client that has missed pushes. It gets the refused views again, or all views if queued ones
+    /// were dropped. All of them may not fit into its mailbox at once, so what fitted is not sent again.
     pub(crate) fn handle_missed(&self, peer: &ConnectionPeer) {
         let user_ids: Vec<UserId> = peer.subscribed_users.lock().user_ids.iter().copied().collect();
-        for user_id in &user_ids {
+        let shown = if peer.mailbox.take_unwritten_dropped() { &user_ids[..] } else { &[] };
+        for user_id in shown {
             let mut shard = self.shard(*user_id);
             if let Some(subscribe_peer) =
                 shard.get_mut(user_id).and_then(|subscriptions| subscriptions.get_mut(&peer.connection_id))
@@ -223,20 +228,20 @@ impl PresenceSubscriptions {
 
     /// Takes users from the front and returns their subscriptions: up to `LOOKUPS_MAX`, or more if the last user has many.
     fn take_looks(&self, user_ids: &mut BTreeSet<UserId>) -> Vec<(Arc<ConnectionPeer>, UserId)> {
-        let mut looks = vec![];
-        while looks.len() < LOOKUPS_MAX {
+        let mut lookups = vec![];
+        while lookups.len() < LOOKUPS_MAX {
             let Some(user_id) = user_ids.pop_first() else { break };
             let shard = self.shard(user_id);
             let subscriptions = shard.get(&user_id).into_iter().flat_map(BTreeMap::values);
-            looks.extend(subscriptions.map(|subscribe_peer| (subscribe_peer.peer.clone(), user_id)));
+            lookups.extend(subscriptions.map(|subscribe_peer| (subscribe_peer.peer.clone(), user_id)));
         }
-        looks
+        lookups
     }
 
     /// Sends the looked-up views to subscribers. Skips users that were marked again meanwhile: their next lookup is newer.
-    fn show(&self, looks: &[(Arc<ConnectionPeer>, UserId)], views: Vec<PresenceView>) {
+    fn show(&self, lookups: &[(Arc<ConnectionPeer>, UserId)], views: Vec<PresenceView>) {
         let mut frame = LastFrame::default();
-        for ((peer, user_id), view) in looks.iter().zip(views) {
+        for ((peer, user_id), view) in lookups.iter().zip(views) {
             if self.to_recheck().contains(user_id) {
                 continue;
             }
@@ -266,8 +271,9 @@ impl PresenceSubscription {
     fn show(&mut self, user_id: UserId, view: PresenceView, frame: &mut LastFrame) {
         self.awaits_snapshot = false;
         if self.shown != Some(view) {
-            frame.push(&self.peer, user_id, self.shown, view);
-            self.shown = Some(view);
+            // A refused push is repeated when the client is asked about missed ones.
+            let is_queued = frame.push(&self.peer, user_id, self.shown, view);
+            self.shown = is_queued.then_some(view);
         }
     }
 }
@@ -283,16 +289,23 @@ impl SubscribedUsers {
 struct LastFrame(Option<(Presence, TextFrame)>);
 
 impl LastFrame {
-    /// Pushes the change from `before`, if known, to `now`.
-    fn push(&mut self, peer: &ConnectionPeer, user_id: UserId, before: Option<PresenceView>, now: PresenceView) {
-        let Some(presence) = change(user_id, before, now) else { return };
+    /// Pushes the change from `before`, if known, to `now`. Returns `false` if there is no room for it.
+    fn push(
+        &mut self,
+        peer: &ConnectionPeer,
+        user_id: UserId,
+        before: Option<PresenceView>,
+        now: PresenceView,
+    ) -> bool {
+        let Some(presence) = change(user_id, before, now) else { return true };
         let frame = match self.0.take() {
             Some((last, frame)) if last == presence => frame,
             _ => TextFrame::new(ServerFrame::PresenceChanged(presence.clone()).encode(None)),
         };
-        peer.mailbox.push(frame.clone());
+        let is_queued = peer.mailbox.push(frame.clone());
         counter!("tidings_gateway_presence_pushes_total").increment(1);
         self.0 = Some((presence, frame));
+        is_queued
     }
 }
 
@@ -315,13 +328,13 @@ impl Gateway {
             time::sleep(RECHECK_DEBOUNCE).await;
             let mut to_recheck = subscriptions.take_rechecks();
             while !to_recheck.is_empty() {
-                let looks = subscriptions.take_looks(&mut to_recheck);
-                if let Err(failure) = self.look_again(&looks).await {
+                let lookups = subscriptions.take_looks(&mut to_recheck);
+                if let Err(failure) = self.look_again(&lookups).await {
                     warn!(error = %error_chain(&failure), "presence lookup failed; retrying after a pause");
                     // All of them are re-checked, including those already looked up: `show` does not push an unchanged
                     // view again.
                     subscriptions
-                        .recheck(looks.iter().map(|(_, user_id)| *user_id).chain(std::mem::take(&mut to_recheck)));
+                        .recheck(lookups.iter().map(|(_, user_id)| *user_id).chain(std::mem::take(&mut to_recheck)));
                     time::sleep(RETRY_PAUSE).await;
                 }
             }
@@ -329,11 +342,13 @@ impl Gateway {
     }
 
     /// Looks up the subscribed users and pushes changed views.
-    async fn look_again(&self, looks: &[(Arc<ConnectionPeer>, UserId)]) -> Result<(), StoreError> {
-        for chunk in looks.chunks(LOOKUPS_MAX) {
-            let looks: Vec<Look> =
-                chunk.iter().map(|(peer, user_id)| Look { viewer: peer.user_id, user_id: *user_id }).collect();
-            self.hub.subscriptions.show(chunk, self.presences.look(&looks).await?);
+    async fn look_again(&self, lookups: &[(Arc<ConnectionPeer>, UserId)]) -> Result<(), StoreError> {
+        for chunk in lookups.chunks(LOOKUPS_MAX) {
+            let lookups: Vec<PresenceLookup> = chunk
+                .iter()
+                .map(|(peer, user_id)| PresenceLookup { viewer: peer.user_id, user_id: *user_id })
+                .collect();
+            self.hub.subscriptions.show(chunk, self.presences.lookup(&lookups).await?);
         }
         Ok(())
     }
@@ -345,12 +360,13 @@ mod tests {
 
     use domain::{Quota, Timestamp};
     use ports::{PresenceNotifier, PresenceUpdate};
-    use protocol::frame::{Outbound, RequestId};
+    use protocol::frame::{Outbound, PushClass, RequestId};
     use protocol::{Command, ErrorCode};
 
     use super::*;
     use crate::Limits;
     use crate::hub::Admitted;
+    use crate::mailbox::QueuedPush;
     use crate::test_world::{World, pushed};
 
     fn presence(user_id: UserId, view: PresenceView) -> Presence {
@@ -361,7 +377,7 @@ mod tests {
     const ONLINE: PresenceView = PresenceView::Online;
     const OFFLINE: PresenceView = PresenceView::Offline { last_seen: None };
 
-    fn gone_since(millis: u64) -> PresenceView {
+    fn offline_since(millis: u64) -> PresenceView {
         PresenceView::Offline { last_seen: Some(Timestamp::from_millis(millis)) }
     }
 
@@ -389,12 +405,12 @@ mod tests {
     /// Changes a user's presence, with a change that names no recipients.
     async fn change_presence(world: &World, viewers: &[UserId], user_id: UserId, view: PresenceView) {
         world.others.show(viewers, user_id, view);
-        tell(world, user_id, view, &[]).await;
+        notify(world, user_id, view, &[]).await;
     }
 
-    async fn tell(world: &World, user_id: UserId, view: PresenceView, recipients: &[UserId]) {
-        let news = PresenceUpdate { user_id, view, recipients: recipients.to_vec() };
-        world.gateway.hub.tell(world.gateway.hub.id(), vec![news]).await.unwrap();
+    async fn notify(world: &World, user_id: UserId, view: PresenceView, recipients: &[UserId]) {
+        let updates = PresenceUpdate { user_id, view, recipients: recipients.to_vec() };
+        world.gateway.hub.notify(world.gateway.hub.id(), vec![updates]).await.unwrap();
     }
 
     /// The presence changes that were pushed to a connection.
@@ -412,9 +428,9 @@ mod tests {
         let ann = world.connect(world.user()).await;
         let (bob, cyd, dan) = (world.user(), world.user(), world.user());
         world.others.show(&[ann.peer.user_id], bob, ONLINE);
-        world.others.show(&[ann.peer.user_id], cyd, gone_since(7));
+        world.others.show(&[ann.peer.user_id], cyd, offline_since(7));
         let snapshot = subscribe(&world, &ann, &[cyd, dan, bob, cyd, dan]).await;
-        let shown = [(cyd, gone_since(7)), (dan, PresenceView::Unknown), (bob, ONLINE)];
+        let shown = [(cyd, offline_since(7)), (dan, PresenceView::Unknown), (bob, ONLINE)];
         assert_eq!(snapshot, Ok(shown.map(|(user_id, view)| presence(user_id, view)).to_vec()));
         time::sleep(SOON).await;
         assert_eq!(changes(&ann), [], "it was shown all of it");
@@ -453,8 +469,8 @@ mod tests {
             // A user who became invisible looks offline, without a last-seen time.
             (PresenceView::Unknown, Some(OFFLINE)),
             (PresenceView::Unknown, None),
-            (gone_since(7), Some(gone_since(7))),
-            (gone_since(8), Some(gone_since(8))),
+            (offline_since(7), Some(offline_since(7))),
+            (offline_since(8), Some(offline_since(8))),
             (PresenceView::Unknown, None),
             (OFFLINE, Some(OFFLINE)),
         ] {
@@ -472,12 +488,12 @@ mod tests {
         let (phone, laptop) = (world.connect(ann).await, world.connect(ann).await);
         world.others.show(&[ann], bob, ONLINE);
         subscribe(&world, &phone, &[bob]).await.unwrap();
-        tell(&world, bob, ONLINE, &[ann, world.user()]).await;
+        notify(&world, bob, ONLINE, &[ann, world.user()]).await;
         assert_eq!((changes(&phone), changes(&laptop)), (vec![], vec![presence(bob, ONLINE)]));
-        world.others.show(&[ann], bob, gone_since(9));
-        tell(&world, bob, gone_since(9), &[ann]).await;
+        world.others.show(&[ann], bob, offline_since(9));
+        notify(&world, bob, offline_since(9), &[ann]).await;
         for connection in [&phone, &laptop] {
-            assert_eq!(changes(connection), [presence(bob, gone_since(9))]);
+            assert_eq!(changes(connection), [presence(bob, offline_since(9))]);
         }
         time::sleep(SOON).await;
         assert_eq!((changes(&phone), changes(&laptop)), (vec![], vec![]), "once");
@@ -540,12 +556,12 @@ mod tests {
         let ann = world.connect(world.user()).await;
         let bob = world.user();
         world.others.show(&[ann.peer.user_id], bob, ONLINE);
-        world.others.is_away.store(true, Ordering::SeqCst);
+        world.others.is_unavailable.store(true, Ordering::SeqCst);
         let snapshot = subscribe(&world, &ann, &[bob]).await;
         assert_eq!(snapshot, Ok(vec![presence(bob, PresenceView::Unknown)]));
         time::sleep(3 * RETRY_PAUSE).await;
         assert!(world.others.take_looks().len() < 5, "it is tried now and then");
-        world.others.is_away.store(false, Ordering::SeqCst);
+        world.others.is_unavailable.store(false, Ordering::SeqCst);
         time::sleep(RETRY_PAUSE + SOON).await;
         assert_eq!(changes(&ann), [presence(bob, ONLINE)]);
     }
@@ -556,12 +572,12 @@ mod tests {
         let ann = world.connect(world.user()).await;
         let users = [world.user(), world.user()];
         subscribe(&world, &ann, &users).await.unwrap();
-        world.others.is_away.store(true, Ordering::SeqCst);
+        world.others.is_unavailable.store(true, Ordering::SeqCst);
         for user_id in users {
             change_presence(&world, &[ann.peer.user_id], user_id, ONLINE).await;
         }
         time::sleep(SOON).await;
-        world.others.is_away.store(false, Ordering::SeqCst);
+        world.others.is_unavailable.store(false, Ordering::SeqCst);
         time::sleep(RETRY_PAUSE + RECHECK_DEBOUNCE).await;
         assert_eq!(changes(&ann), users.map(|user_id| presence(user_id, ONLINE)));
     }
@@ -577,15 +593,15 @@ mod tests {
         }
         world.others.take_looks();
         for n in 0..100 {
-            change_presence(&world, &viewers, ann, gone_since(n)).await;
+            change_presence(&world, &viewers, ann, offline_since(n)).await;
             time::sleep(Duration::from_millis(1)).await;
         }
         time::sleep(SOON).await;
-        let looks = world.others.take_looks();
-        assert!(looks.len() <= 6 && looks.iter().all(|looks| *looks <= 1000), "{looks:?}");
-        assert_eq!(looks.iter().sum::<usize>() % 2500, 0);
+        let lookups = world.others.take_looks();
+        assert!(lookups.len() <= 6 && lookups.iter().all(|lookups| *lookups <= 1000), "{lookups:?}");
+        assert_eq!(lookups.iter().sum::<usize>() % 2500, 0);
         for watcher in &watchers {
-            assert_eq!(changes(watcher).last(), Some(&presence(ann, gone_since(99))));
+            assert_eq!(changes(watcher).last(), Some(&presence(ann, offline_since(99))));
         }
     }
 
@@ -620,7 +636,7 @@ mod tests {
         *world.others.look_takes.lock().unwrap() = Duration::from_secs(2);
         time::sleep(Duration::from_secs(1)).await;
         world.others.show(&[ann.peer.user_id], bob, ONLINE);
-        tell(&world, bob, ONLINE, &[ann.peer.user_id]).await;
+        notify(&world, bob, ONLINE, &[ann.peer.user_id]).await;
         time::sleep(Duration::from_secs(10)).await;
         assert_eq!(changes(&ann), [presence(bob, ONLINE)]);
     }
@@ -633,7 +649,7 @@ mod tests {
             let users = [world.user(), world.user(), world.user()];
             subscribe(&world, &ann, &users).await.unwrap();
             world.others.show(&[ann.peer.user_id], users[1], ONLINE);
-            world.routes.is_away.store(routes_are_away, Ordering::SeqCst);
+            world.routes.is_unavailable.store(routes_are_away, Ordering::SeqCst);
             world.gateway.make_up_for_gap().await;
             time::sleep(SOON).await;
             let told = pushed(&ann.peer);
@@ -673,6 +689,14 @@ mod tests {
         let (bob, cyd) = (world.user(), world.user());
         world.others.show(&[ann.peer.user_id], bob, ONLINE);
         subscribe(&world, &ann, &[bob, cyd]).await.unwrap();
+        change_presence(&world, &[ann.peer.user_id], bob, OFFLINE).await;
+        time::sleep(SOON).await;
+        world.others.show(&[ann.peer.user_id], bob, ONLINE);
+        // So many messages wait that the queued change of presence is dropped.
+        let frame = TextFrame::new(b"{}"[..].into());
+        let message = QueuedPush { frame, class: PushClass::Durable, span: None };
+        ann.peer.mailbox.push_all(std::iter::repeat_n(message, 1000));
+        while ann.peer.mailbox.pop().is_some() {}
         world.gateway.hub.subscriptions.handle_missed(&ann.peer);
         time::sleep(SOON).await;
         let mut shown = changes(&ann);
@@ -682,5 +706,27 @@ mod tests {
             [presence(bob, ONLINE), presence(cyd, OFFLINE)],
             "the client may still show the second as online"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_presences_than_a_mailbox_takes_are_sent_in_parts() {
+        let world = World::start().await;
+        let ann = world.connect(world.user()).await;
+        let users: Vec<UserId> = (0..600).map(|_| world.user()).collect();
+        for some in users.chunks(100) {
+            subscribe(&world, &ann, some).await.unwrap();
+        }
+        users.iter().for_each(|user_id| world.others.show(&[ann.peer.user_id], *user_id, ONLINE));
+        let subscriptions = &world.gateway.hub.subscriptions;
+        subscriptions.recheck_all();
+        // Half of a mailbox is for ephemeral pushes.
+        for count in [500, 100] {
+            time::sleep(SOON).await;
+            assert_eq!(changes(&ann).len(), count);
+            assert_eq!(ann.peer.mailbox.take_missed().is_some(), count == 500);
+            subscriptions.handle_missed(&ann.peer);
+        }
+        time::sleep(SOON).await;
+        assert_eq!(changes(&ann), []);
     }
 }

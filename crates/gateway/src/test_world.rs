@@ -14,11 +14,11 @@ use futures_util::future::BoxFuture;
 use memory::{MemoryLimits, MemoryRoutes, SequentialIds};
 use ports::{
     AdvanceRequest, Assertion, Clock, ConnectionHolder, GatewayId, Identity, IdentityError, Ids, Ingest, LimitKey,
-    Look, Page, PresenceReader, Principal, RateLimiter, RefreshedRoute, Route, RouteWriter, Routes, SendRequest, Sent,
-    Signal, SignalSender, StoreError, SyncRequest,
+    Page, PresenceLookup, PresenceReader, Principal, RateLimiter, RefreshedRoute, Route, RouteWriter, Routes,
+    SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest,
 };
-use protocol::Timing;
 use protocol::frame::{Outbound, ServerFrame};
+use protocol::{OutboxBounds, Timing};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
@@ -63,6 +63,7 @@ impl World {
                 expiry: EXPIRY,
                 timing,
                 limits,
+                outbox: OutboxBounds::default(),
                 origins: Origins::default(),
             },
             displacement: hub.clone(),
@@ -78,8 +79,9 @@ impl World {
             ids: Arc::new(SequentialIds::default()),
         });
         let mut tasks = JoinSet::new();
-        let (keeping, watching) = (gateway.clone(), gateway.clone());
+        let (keeping, watching, checking) = (gateway.clone(), gateway.clone(), gateway.clone());
         tasks.spawn(async move { keeping.keep_routes().await });
+        tasks.spawn(async move { checking.recheck_connections().await });
         tasks.spawn(async move { watching.watch_presence().await });
         time::sleep(Duration::from_millis(1)).await;
         Self { gateway, routes, others, limiter, ids: SequentialIds::default(), _tasks: tasks }
@@ -168,7 +170,7 @@ impl Clock for GatewayTestClock {
 /// A routing table that records writes, and can be unavailable or slow.
 pub(crate) struct FaultyRoutes {
     routes: MemoryRoutes,
-    pub(crate) is_away: AtomicBool,
+    pub(crate) is_unavailable: AtomicBool,
     /// Whether route refreshes fail while heartbeats succeed.
     pub(crate) is_full: AtomicBool,
     pub(crate) refresh_takes: Mutex<Duration>,
@@ -180,7 +182,7 @@ impl FaultyRoutes {
     fn new(routes: MemoryRoutes) -> Self {
         Self {
             routes,
-            is_away: AtomicBool::new(false),
+            is_unavailable: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             refresh_takes: Mutex::default(),
             refreshed: Mutex::default(),
@@ -189,11 +191,11 @@ impl FaultyRoutes {
     }
 
     pub(crate) fn leave(&self) {
-        self.is_away.store(true, Ordering::SeqCst);
+        self.is_unavailable.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn come_back(&self) {
-        self.is_away.store(false, Ordering::SeqCst);
+        self.is_unavailable.store(false, Ordering::SeqCst);
     }
 
     /// The connections of refreshed routes since the last call, one list for each `refresh`.
@@ -206,7 +208,7 @@ impl FaultyRoutes {
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        if self.is_away.load(Ordering::SeqCst) { Err(StoreError::unavailable("away")) } else { Ok(()) }
+        if self.is_unavailable.load(Ordering::SeqCst) { Err(StoreError::unavailable("away")) } else { Ok(()) }
     }
 }
 
@@ -235,9 +237,9 @@ impl Routes for FaultyRoutes {
 
 #[async_trait]
 impl RouteWriter for FaultyRoutes {
-    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
+    async fn heartbeat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
         self.check()?;
-        self.routes.beat(gateway).await
+        self.routes.heartbeat(gateway).await
     }
 
     async fn register(&self, route: &Route) -> Result<(), StoreError> {
@@ -281,14 +283,14 @@ impl RateLimiter for CountingLimiter {
 /// Test doubles of the other planes.
 #[derive(Default)]
 pub(crate) struct FakePlanes {
-    pub(crate) is_away: AtomicBool,
+    pub(crate) is_unavailable: AtomicBool,
     pub(crate) ended_sessions: Mutex<BTreeSet<SessionId>>,
     pub(crate) suspended_users: Mutex<BTreeSet<UserId>>,
     /// The view of each (viewer, user) pair; unknown by default.
     views: Mutex<HashMap<(UserId, UserId), PresenceView>>,
     pub(crate) look_takes: Mutex<Duration>,
     /// Number of lookups in each call.
-    looks: Mutex<Vec<usize>>,
+    lookups: Mutex<Vec<usize>>,
     pub(crate) signals: watch::Sender<Vec<Signal>>,
 }
 
@@ -299,23 +301,25 @@ impl FakePlanes {
     }
 
     pub(crate) fn take_looks(&self) -> Vec<usize> {
-        std::mem::take(&mut self.looks.lock().unwrap())
+        std::mem::take(&mut self.lookups.lock().unwrap())
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        if self.is_away.load(Ordering::SeqCst) { Err(StoreError::unavailable("away")) } else { Ok(()) }
+        if self.is_unavailable.load(Ordering::SeqCst) { Err(StoreError::unavailable("away")) } else { Ok(()) }
     }
 }
 
 #[async_trait]
 impl PresenceReader for FakePlanes {
-    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
-        self.looks.lock().unwrap().push(looks.len());
+    async fn lookup(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError> {
+        self.lookups.lock().unwrap().push(lookups.len());
         self.check()?;
         let views = {
             let views = self.views.lock().unwrap();
-            let see = |look: &Look| views.get(&(look.viewer, look.user_id)).copied().unwrap_or(PresenceView::Unknown);
-            looks.iter().map(see).collect()
+            let see = |look: &PresenceLookup| {
+                views.get(&(look.viewer, look.user_id)).copied().unwrap_or(PresenceView::Unknown)
+            };
+            lookups.iter().map(see).collect()
         };
         // The lookup is slow, so its result may be outdated.
         let takes = *self.look_takes.lock().unwrap();

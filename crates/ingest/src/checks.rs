@@ -6,18 +6,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::{ChatId, Event, EventBody, Invariant, MessageId, Sequence, Timestamp, WatermarkKind, Watermarks};
-use ports::{AppendOutcome, NewMessage, Page, Receipt, SendRefusal, SyncRequest, holds, violated};
+use domain::{ChatId, Event, Invariant, MessageId, Sequence, Timestamp, WatermarkKind, Watermarks};
+use ports::{AppendOutcome, NewEntry, Page, Receipt, SendRefusal, SyncRequest, holds, violated};
 
-/// The expected message of a send.
-pub(crate) struct ExpectedMessage {
+/// The expected entry of a send.
+pub(crate) struct ExpectedEntry {
     chat_id: ChatId,
     message_id: MessageId,
 }
 
-impl ExpectedMessage {
-    pub(crate) fn of(message: &NewMessage) -> Self {
-        Self { chat_id: message.chat_id, message_id: message.message_id }
+impl ExpectedEntry {
+    pub(crate) fn of(entry: &NewEntry) -> Self {
+        Self { chat_id: entry.chat_id(), message_id: entry.message_id() }
     }
 }
 
@@ -36,8 +36,8 @@ impl OutcomeChecker {
     }
 
     /// Whether the next outcome may be sent to its client.
-    pub(crate) fn may_be_sent(&mut self, expected: &ExpectedMessage, outcome: &AppendOutcome) -> bool {
-        let ExpectedMessage { chat_id, message_id } = expected;
+    pub(crate) fn may_be_sent(&mut self, expected: &ExpectedEntry, outcome: &AppendOutcome) -> bool {
+        let ExpectedEntry { chat_id, message_id } = expected;
         match outcome {
             AppendOutcome::New(receipt) => {
                 let is_ours = || {
@@ -90,6 +90,25 @@ pub(crate) fn page_may_be_returned(request: &SyncRequest, now: Timestamp, page: 
         }
         last = sequence;
     }
+    let mut last_update = after;
+    for update in &page.updates {
+        let may_be_shown = update.chat_id == chat_id && last_update < update.sequence && !update.is_expired(now);
+        if !holds(Invariant::SyncCompleteness, may_be_shown, || {
+            format!("a page of chat {chat_id} has the update {} of {}", update.sequence, update.chat_id)
+        }) {
+            return false;
+        }
+        last_update = update.sequence;
+    }
+    let last = last.max(last_update);
+    for message in &page.updated {
+        let may_be_shown = message.chat_id == chat_id && !message.is_expired(now);
+        if !holds(Invariant::ExpiredNeverRead, may_be_shown, || {
+            format!("a page of chat {chat_id} has the updated message {} of {}", message.sequence, message.chat_id)
+        }) {
+            return false;
+        }
+    }
     let Page { examined, head, .. } = *page;
     holds(Invariant::SyncCompleteness, last <= examined && examined <= head, || {
         format!("a page of chat {chat_id} ends at {last} and claims to cover up to {examined}, but the head is {head}")
@@ -136,10 +155,7 @@ pub(crate) fn backlog_may_be_published(chat_id: ChatId, end: Sequence, messages:
     })
 }
 
-/// The sequence of a message, if it belongs to this chat.
+/// The sequence of an entry, if it belongs to this chat.
 fn sequence_in(chat_id: ChatId, event: &Event) -> Option<Sequence> {
-    match &event.body {
-        EventBody::MessagePersisted { message, .. } if message.chat_id == chat_id => Some(message.sequence),
-        _ => None,
-    }
+    event.body.sequence().filter(|_| event.body.chat_id() == chat_id)
 }

@@ -4,13 +4,13 @@ use domain::{ChatId, EventId, IngestError};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use metrics::histogram;
-use ports::{AppendOutcome, MessageWriter, NewMessage, Sent, error_chain, trace};
+use ports::{AppendOutcome, MessageWriter, NewEntry, Sent, error_chain, trace};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, error};
 
-use crate::checks::{ExpectedMessage, OutcomeChecker};
+use crate::checks::{ExpectedEntry, OutcomeChecker};
 use crate::hot_chats::HotChats;
 use crate::outcome::{answer, decided, unavailable};
 use crate::queue::{Batch, BatchBounds, SendQueue, UncommittedSend};
@@ -25,7 +25,7 @@ pub(crate) async fn run(queue: Arc<SendQueue>, store: Arc<dyn MessageWriter>, co
         while commits.len() < commits_max
             && let Some(batch) = queue.next_batch(bounds, Instant::now())
         {
-            hot.count(batch.sends.iter().map(|send| send.message.chat_id), Instant::now());
+            hot.count(batch.sends.iter().map(|send| send.entry.chat_id()), Instant::now());
             commits.push(commit(&*store, batch));
         }
         if commits.is_empty() && queue.is_done() {
@@ -48,10 +48,10 @@ impl Drop for ClosedAtEnd<'_> {
     }
 }
 
-/// A batch whose messages are with the store.
+/// A batch whose entries are with the store.
 struct Commit {
     chats: Vec<ChatId>,
-    replies: Vec<(ExpectedMessage, oneshot::Sender<Result<Sent, IngestError>>)>,
+    replies: Vec<(ExpectedEntry, oneshot::Sender<Result<Sent, IngestError>>)>,
     /// A span for each send, if sends are traced.
     spans: Vec<Span>,
 }
@@ -60,18 +60,18 @@ struct Commit {
 ///
 /// The commit ends by the earliest deadline of its sends, so every send is answered by its own deadline.
 async fn commit(store: &dyn MessageWriter, batch: Batch) -> (Commit, Option<Vec<AppendOutcome>>) {
-    let mut messages = Vec::with_capacity(batch.sends.len());
+    let mut entries = Vec::with_capacity(batch.sends.len());
     let mut commit = Commit { chats: batch.chats, replies: Vec::with_capacity(batch.sends.len()), spans: vec![] };
     let deadline = batch.sends.iter().map(|send| send.deadline).min().unwrap_or_else(Instant::now);
-    for UncommittedSend { message, reply, span, .. } in batch.sends {
+    for UncommittedSend { entry, reply, span, .. } in batch.sends {
         if trace::is_on() {
-            commit.spans.push(commit_span(&span, commit.spans.first(), &message));
+            commit.spans.push(commit_span(&span, commit.spans.first(), &entry));
         }
-        commit.replies.push((ExpectedMessage::of(&message), reply));
-        messages.push(message);
+        commit.replies.push((ExpectedEntry::of(&entry), reply));
+        entries.push(entry);
     }
-    histogram!("tidings_ingest_batch_sends").record(messages.len() as f64);
-    let committing = store.append(messages).instrument(commit.spans.first().cloned().unwrap_or_else(Span::none));
+    histogram!("tidings_ingest_batch_sends").record(entries.len() as f64);
+    let committing = store.commit(entries).instrument(commit.spans.first().cloned().unwrap_or_else(Span::none));
     let outcomes = match tokio::time::timeout_at(deadline, committing).await {
         Ok(Ok(outcomes)) => Some(outcomes),
         Ok(Err(failure)) => {
@@ -111,8 +111,8 @@ impl Commit {
 
 /// Span of the commit of one send, as a child of the send. It links to the span of the first send of the batch, under which
 /// the store works for all of them. Consumers of the event continue the trace from here.
-fn commit_span(send: &Span, first: Option<&Span>, message: &NewMessage) -> Span {
-    let (chat_id, message_id) = (message.chat_id, message.message_id);
+fn commit_span(send: &Span, first: Option<&Span>, entry: &NewEntry) -> Span {
+    let (chat_id, message_id) = (entry.chat_id(), entry.message_id());
     let span = debug_span!(target: trace::TARGET, parent: send, "commit", %chat_id, %message_id, error = Empty);
     if let Some(first) = first {
         span.follows_from(first);

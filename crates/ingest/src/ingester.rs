@@ -7,8 +7,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::{Histogram, counter, histogram};
 use ports::{
-    AdvanceRequest, ChatReader, Clock, Ids, Ingest, MessageReader, MessageWriter, NewMessage, Page, PageBounds,
-    SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest, WatermarkStore, error_chain, trace,
+    AdvanceRequest, ChatReader, Clock, Ids, Ingest, MessageReader, MessageWriter, NewEntry, NewMessage, NewUpdate,
+    Page, PageBounds, SendContent, SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest, WatermarkStore,
+    error_chain, trace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -31,12 +32,14 @@ pub struct Config {
     pub deadline: Duration,
     /// Longest lifetime of a message, whatever its sender or its chat requests; unlimited if absent.
     pub ttl_max: Option<Ttl>,
+    /// The age up to which authors edit and delete their messages; unlimited if absent.
+    pub update_window: Option<Duration>,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let (grouping, deadline) = (Grouping::AllChats, Duration::from_secs(5));
-        Self { grouping, queue_len_max: 8192, batch_len_max: 1024, deadline, ttl_max: None }
+        Self { grouping, queue_len_max: 8192, batch_len_max: 1024, deadline, ttl_max: None, update_window: None }
     }
 }
 
@@ -106,6 +109,37 @@ impl Ingester {
         Ok(page)
     }
 
+    /// The entry of a request, with the id and the time that it gets if it is new.
+    fn new_entry(&self, request: SendRequest) -> NewEntry {
+        let SendRequest { chat_id, sender_id, client_message_id, content, origin_connection_id, .. } = request;
+        let Config { ttl_max, update_window, .. } = self.config;
+        let (id, created_at) = (self.ports.ids.ulid().into(), self.ports.clock.now());
+        match content {
+            SendContent::Message { body, ttl } => NewEntry::Message(NewMessage {
+                chat_id,
+                sender_id,
+                client_message_id,
+                message_id: id,
+                body,
+                ttl,
+                ttl_max,
+                created_at,
+                origin_connection_id,
+            }),
+            SendContent::Update { target, action } => NewEntry::Update(NewUpdate {
+                chat_id,
+                user_id: sender_id,
+                client_message_id,
+                update_id: id,
+                target,
+                action,
+                window: update_window,
+                ttl_max,
+                created_at,
+            }),
+        }
+    }
+
     /// Runs `work` with the configured deadline.
     async fn within_deadline<T>(&self, work: impl Future<Output = Result<T, IngestError>>) -> Result<T, IngestError> {
         tokio::time::timeout(self.config.deadline, work).await.unwrap_or(Err(unavailable()))
@@ -122,20 +156,10 @@ impl Drop for Ingester {
 impl Ingest for Ingester {
     fn send(&self, request: SendRequest) -> BoxFuture<'static, Result<Sent, IngestError>> {
         let (reply, outcome) = oneshot::channel();
-        let message = NewMessage {
-            chat_id: request.chat_id,
-            sender_id: request.sender_id,
-            client_message_id: request.client_message_id,
-            message_id: self.ports.ids.ulid().into(),
-            body: request.body,
-            ttl: request.ttl,
-            ttl_max: self.config.ttl_max,
-            created_at: self.ports.clock.now(),
-            origin_connection_id: request.origin_connection_id,
-        };
+        let entry = self.new_entry(request);
         let begun = Instant::now();
         let span = trace::current_span();
-        self.queue.push(UncommittedSend { message, deadline: begun + self.config.deadline, reply, span });
+        self.queue.push(UncommittedSend { entry, deadline: begun + self.config.deadline, reply, span });
         let answer_seconds = self.answer_seconds.clone();
         // A dropped reply means that the commit has died with the send, so the outcome is unknown.
         outcome
@@ -161,7 +185,9 @@ impl Ingest for Ingester {
 
     async fn advance(&self, request: AdvanceRequest) -> Result<Watermarks, IngestError> {
         let AdvanceRequest { user_id, chat_id, kind, to, .. } = request;
-        let advanced = async { self.ports.watermarks.advance(user_id, chat_id, kind, to).await.map_err(store_failed) };
+        let at = self.ports.clock.now();
+        let advanced =
+            async { self.ports.watermarks.advance(user_id, chat_id, kind, to, at).await.map_err(store_failed) };
         let advance = self.within_deadline(advanced).await?;
         if let Advance::Moved(watermarks) | Advance::Unchanged(watermarks) = advance
             && !checks::watermarks_may_be_returned(kind, to, matches!(advance, Advance::Moved(_)), watermarks)

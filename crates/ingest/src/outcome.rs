@@ -26,6 +26,7 @@ pub(crate) fn decided(outcome: AppendOutcome) -> Result<Sent, IngestError> {
         AppendOutcome::Refused(SendRefusal::Suspended) => Err(IngestError::Suspended),
         AppendOutcome::Refused(SendRefusal::CounterMissing) => Err(IngestError::CounterMissing),
         AppendOutcome::Refused(SendRefusal::StorageFull(limit)) => Err(IngestError::StorageFull(limit)),
+        AppendOutcome::Refused(SendRefusal::Update(refusal)) => Err(IngestError::Update(refusal)),
         AppendOutcome::Refused(SendRefusal::Unreadable) => Err(IngestError::Unreadable),
     }
 }
@@ -42,6 +43,7 @@ pub(crate) fn answer(reply: oneshot::Sender<Result<Sent, IngestError>>, outcome:
         Err(IngestError::Blocking) => "blocking",
         Err(IngestError::Suspended) => "suspended",
         Err(IngestError::CounterMissing) => "counter_missing",
+        Err(IngestError::Update(_)) => "update_refused",
         Err(IngestError::StorageFull(_)) => "storage_full",
         Err(IngestError::Unreadable) => "unreadable",
         Err(IngestError::AboveHead { .. }) => "above_head",

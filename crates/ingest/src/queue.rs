@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use domain::{ChatId, IngestError};
 use metrics::{Gauge, gauge};
-use ports::{NewMessage, Sent, lock};
+use ports::{NewEntry, Sent, lock};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tracing::Span;
@@ -30,7 +30,7 @@ pub(crate) struct SendQueue {
 
 /// A queued send.
 pub(crate) struct UncommittedSend {
-    pub(crate) message: NewMessage,
+    pub(crate) entry: NewEntry,
     pub(crate) deadline: Instant,
     pub(crate) reply: oneshot::Sender<Result<Sent, IngestError>>,
     /// Trace span of the send.
@@ -84,7 +84,7 @@ impl SendQueue {
             let mut state = self.state();
             let is_full = state.len >= self.len_max;
             let QueueState { chats, ready, len, is_closed } = &mut *state;
-            let chat_id = send.message.chat_id;
+            let chat_id = send.entry.chat_id();
             let chat = chats.entry(chat_id).or_default();
             if !*is_closed && !is_full && chat.sends.len() < self.len_max.div_ceil(2) {
                 *len += 1;

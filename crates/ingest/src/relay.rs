@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ChatId, Event, EventBody, Sequence};
+use domain::{ChatId, Event, Sequence};
 use futures_util::{FutureExt, StreamExt, stream};
 use metrics::{counter, gauge, histogram};
 use ports::{Clock, Committed, EventProducer, Outbox, StoreError, error_chain, trace};
@@ -168,13 +168,13 @@ impl Relay {
     async fn catch_up_changes(&self, chat_id: ChatId) -> Result<CaughtUp, StoreError> {
         let mut caught = CaughtUp::Nothing;
         loop {
-            let waiting = self.outbox.waiting(chat_id).await?;
+            let waiting = self.outbox.pending_changes(chat_id).await?;
             if waiting.is_empty() {
                 return Ok(caught);
             }
-            let (places, events): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.place, one.event)).unzip();
+            let (keys, events): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.key, one.event)).unzip();
             self.produce(&events).await?;
-            self.outbox.forget(chat_id, &places).await?;
+            self.outbox.confirm_changes(chat_id, &keys).await?;
             caught = CaughtUp::Changes;
         }
     }
@@ -239,10 +239,7 @@ fn publish_span(event: &Event) -> Option<Span> {
 }
 
 fn sequence(event: Option<&Arc<Event>>) -> Option<Sequence> {
-    match &event?.body {
-        EventBody::MessagePersisted { message, .. } => Some(message.sequence),
-        _ => None,
-    }
+    event?.body.sequence()
 }
 
 fn report(failure: &StoreError, message: &'static str) {

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_what_was_written_last_and_says_its_version() {
+    fn a_file_has_its_last_contents_and_its_version() {
         let directory = TempDir::new().unwrap();
         let file = KeyFile::<StoredSecret>::new(directory.path());
         assert_eq!(file.read().unwrap(), None);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_follows_and_nothing_of_the_secret() {
+    fn an_error_states_the_consequence_and_hides_the_secret() {
         let file = KeyFile::<StoredSecret>::new(Path::new("/data"));
         let error = file.decode(br#"{"version": 3, "secret": "not*base64url"}"#).unwrap_err();
         assert_eq!(

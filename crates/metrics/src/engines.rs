@@ -166,10 +166,10 @@ pub(crate) const METRICS: &[Metric] = &[
 ];
 
 const METHODS: &[&str] =
-    &["send", "sync", "advance", "deliver", "revoke", "identify", "redeem", "renew", "live", "look", "signal"];
+    &["send", "sync", "advance", "deliver", "revoke", "identify", "redeem", "renew", "live", "look", "signal", "pause"];
 
 /// The services between processes.
-const SERVICES: &[&str] = &["ingest", "identity", "presence", "signals", "gateway"];
+const SERVICES: &[&str] = &["ingest", "identity", "presence", "signals", "gateway", "webhook"];
 
 const OPERATIONS: &[&str] =
     &["GetItem", "BatchGetItem", "Query", "Scan", "UpdateItem", "BatchWriteItem", "TransactWriteItems"];
@@ -181,6 +181,9 @@ const TABLES: &[&str] = &[
     "chats",
     "chat_memberships",
     "messages",
+    "updates",
+    "reactions",
+    "message_locations",
     "expirations",
     "chat_counters",
     "idempotency_keys",

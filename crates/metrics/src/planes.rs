@@ -18,7 +18,7 @@ pub(crate) const METRICS: &[Metric] = &[
     counter(
         "tidings_gateway_pushes_missed_total",
         Part::Gateway,
-        "Clients told to resync because their mailbox was full.",
+        "Clients notified to resync because their mailbox was full.",
     ),
     counter(
         "tidings_gateway_ephemeral_pushes_dropped_total",
@@ -47,7 +47,7 @@ pub(crate) const METRICS: &[Metric] = &[
     counter(
         "tidings_gateway_gaps_total",
         Part::Gateway,
-        "Times that all clients were told to resync because pushes may have been lost.",
+        "Times that the gateway notified all its clients to resync because pushes may have been lost.",
     ),
     counter("tidings_gateway_routes_lost_total", Part::Gateway, "Routes that a heartbeat found missing and restored."),
     counter(
@@ -153,6 +153,11 @@ pub(crate) const METRICS: &[Metric] = &[
         Part::Notify,
         "Time since deliveries started to fail; 0 if the last one succeeded.",
     ),
+    counter(
+        "tidings_webhook_gaps_total",
+        Part::Notify,
+        "Events delivered without the event before them: it had expired, was unreadable, or came too late.",
+    ),
     counter("tidings_dead_letters_total", Part::Notify, "Deliveries given up, which wait for an operator.")
         .by(&[label("kind", &["event", "unreadable", "notification"])]),
 ];
@@ -201,13 +206,23 @@ const API_LIMITS: &[&str] = &[
     "groups_created",
     "members_added",
     "chats_per_user",
+    "contacts",
 ];
 
-const COMMANDS: &[&str] =
-    &["send_message", "sync_request", "advance", "typing", "presence_subscribe", "presence_unsubscribe", "unknown"];
+const COMMANDS: &[&str] = &[
+    "send_message",
+    "update_message",
+    "sync_request",
+    "advance",
+    "typing",
+    "presence_subscribe",
+    "presence_unsubscribe",
+    "reauth",
+    "unknown",
+];
 
 /// The kinds of frames that are refused or ignored beyond a limit of their connection.
-const LIMITED_FRAMES: &[&str] = &["heartbeat", "unknown", "invalid", "ping"];
+const LIMITED_FRAMES: &[&str] = &["reauth", "heartbeat", "unknown", "invalid", "ping"];
 
 const SEND_OUTCOMES: &[&str] = &[
     "new",
@@ -220,6 +235,7 @@ const SEND_OUTCOMES: &[&str] = &[
     "key_reused",
     "counter_missing",
     "storage_full",
+    "update_refused",
     "unreadable",
     "above_head",
     "busy",

@@ -1,38 +1,12 @@
 use bytes::Bytes;
-use domain::{ChatId, ChatType, Content, DeviceId, MessageId, PushDevice, Sequence, Timestamp, UserId};
+use domain::{Content, PushDevice};
 use ports::Notification;
-use serde::Serialize;
-
-/// JSON body of a notification.
-#[derive(Serialize)]
-struct NotificationBody<'a> {
-    #[serde(rename = "type")]
-    body_type: &'static str,
-    user_id: UserId,
-    device_id: DeviceId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<&'a str>,
-    chat_id: ChatId,
-    chat_type: ChatType,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    chat_name: Option<&'a str>,
-    message_id: MessageId,
-    sequence: Sequence,
-    sender_id: UserId,
-    sender_name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    preview: Option<&'a str>,
-    created_at: Timestamp,
-    unread_count: u64,
-    /// `false` if `unread_count` is a lower bound; absent if it is exact.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unread_count_exact: Option<bool>,
-}
+use protocol::NotificationBody;
 
 /// Encodes a notification for a device. `token` identifies the device to receivers that need it.
 pub(crate) fn encode(device: &PushDevice, token: Option<&str>, notification: &Notification) -> Bytes {
     let body = NotificationBody {
-        body_type: "notification",
+        body_type: NotificationBody::TYPE,
         user_id: device.user_id,
         device_id: device.device_id,
         token,

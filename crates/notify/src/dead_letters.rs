@@ -46,19 +46,19 @@ impl DeadLetters {
             (UndeliveredItem::Event { .. } | UndeliveredItem::Notification { .. }, ..) => Redelivery::Off,
         };
         if redelivery == Redelivery::Done {
-            self.store.forget(id).await?;
+            self.store.remove_dead_letter(id).await?;
         }
         Ok(redelivery)
     }
 }
 
-pub(crate) async fn bury(store: &dyn DeadLetterStore, letter: DeadLetter) -> Result<(), StoreError> {
+pub(crate) async fn add_dead_letter(store: &dyn DeadLetterStore, letter: DeadLetter) -> Result<(), StoreError> {
     let kind = match letter.what {
         UndeliveredItem::Event { .. } => "event",
         UndeliveredItem::Unreadable { .. } => "unreadable",
         UndeliveredItem::Notification { .. } => "notification",
     };
-    store.bury(letter).await?;
+    store.add_dead_letter(letter).await?;
     counter!("tidings_dead_letters_total", "kind" => kind).increment(1);
     Ok(())
 }

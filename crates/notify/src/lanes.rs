@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{ChatId, Event, EventBody, EventKind, Timestamp};
+use domain::{ChatId, Event, EventKind, Timestamp};
 use ports::{Position, Record};
 
 /// An event to deliver to the application.
@@ -12,18 +12,24 @@ pub(crate) struct WebhookEvent {
 }
 
 impl WebhookEvent {
-    /// Whether it is a message that has expired (G11).
-    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
-        matches!(&self.event.body, EventBody::MessagePersisted { message, .. } if message.is_expired(now))
+    /// The event as it may be delivered at `now`; `None` if it is of an entry that has expired (G11).
+    pub(crate) fn read_at(&self, now: Timestamp) -> Option<Arc<Event>> {
+        self.event.clone().read_at(now)
     }
 }
 
-/// Groups events of these kinds by chat. Each group keeps the order of the log.
-pub(crate) fn lanes(records: Vec<Record>, kinds: &[EventKind]) -> Vec<Vec<WebhookEvent>> {
+impl From<Record> for WebhookEvent {
+    fn from(Record { position, event }: Record) -> Self {
+        Self { event, position: Some(position) }
+    }
+}
+
+/// Groups events of these kinds by chat. Each group keeps their order.
+pub(crate) fn lanes(events: Vec<WebhookEvent>, kinds: &[EventKind]) -> Vec<Vec<WebhookEvent>> {
     let mut lanes: BTreeMap<ChatId, Vec<WebhookEvent>> = BTreeMap::new();
-    for Record { position, event } in records {
-        if kinds.contains(&event.body.kind()) {
-            lanes.entry(event.body.chat_id()).or_default().push(WebhookEvent { event, position: Some(position) });
+    for webhook_event in events {
+        if kinds.contains(&webhook_event.event.body.kind()) {
+            lanes.entry(webhook_event.event.body.chat_id()).or_default().push(webhook_event);
         }
     }
     lanes.into_values().collect()

@@ -22,6 +22,7 @@ mod vapid;
 mod web_push;
 mod webhook_notifier;
 
+mod chat_order;
 mod delivery_attempts;
 mod event_webhook;
 mod lanes;

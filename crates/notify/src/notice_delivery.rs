@@ -10,9 +10,9 @@ use ports::{
 };
 use tracing::{error, warn};
 
-use crate::dead_letters::bury;
+use crate::dead_letters::add_dead_letter;
 use crate::notifications::{Notifications, NotificationsConfig, is_muted};
-use crate::wait::wait_out;
+use crate::wait::{jitter, wait_out};
 
 /// Most concurrent notifications.
 const DELIVERIES_MAX: usize = 32;
@@ -50,7 +50,7 @@ impl Notifications {
             tokio::select! {
                 biased;
                 Some(()) = deliveries.next() => {}
-                () = self.owed.notified(), if free > 0 => {}
+                () = self.pending.notified(), if free > 0 => {}
                 () = tokio::time::sleep(IDLE_PAUSE), if free > 0 => {}
             }
         }
@@ -72,11 +72,12 @@ impl Notifications {
         count(&device, &outcome);
         let now = self.ports.clock.now();
         let settled = match outcome {
-            Ok(()) => Settled::Told { silent_until: now + self.config.silence },
+            Ok(()) => Settled::Notified { silent_until: now + self.config.silence },
             Err(error) => {
                 let tries = notice.attempts + 1;
                 warn!(error = %error_chain(&error), chat_id = %notice.chat_id, tries, "notification of a device failed");
-                match failure_action(&error, tries, &self.config, rand::random()) {
+                let random = jitter((notice.user_id, notice.chat_id, notice.device_id, tries));
+                match failure_action(&error, tries, &self.config, random) {
                     NotifyFailureAction::Retry(pause) => Settled::Again { at: now + pause },
                     NotifyFailureAction::RemoveDevice if self.forget(&device).await? => Settled::Dropped,
                     NotifyFailureAction::RemoveDevice => Settled::Again { at: now },
@@ -148,7 +149,7 @@ impl Notifications {
         if self.head(notice).await? > head {
             let due_at = self.ports.clock.now() + self.config.delay;
             let again = Notice { from: head.next(), due_at, attempts: 0, ..notice.clone() };
-            self.ports.notices.owe(vec![again]).await?;
+            self.ports.notices.add_notices(vec![again]).await?;
         }
         Ok(())
     }
@@ -180,7 +181,7 @@ impl Notifications {
             reason: reason(error),
             dead_at: self.ports.clock.now(),
         };
-        bury(&*self.ports.dead_letters, letter).await
+        add_dead_letter(&*self.ports.dead_letters, letter).await
     }
 }
 
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_what_the_receiver_said() {
+    fn the_reason_is_the_answer_of_the_receiver() {
         assert_eq!(reason(&unavailable(None)), "asleep");
         assert_eq!(reason(&NotifyError::Gone), "the device is no longer registered with its push service");
     }

@@ -37,7 +37,7 @@ pub struct Notifications {
     /// Time until which fanout's cached member list may be older than a change seen here.
     changed_until: Cache<ChatId, Timestamp>,
     /// Wakes the delivery loop after notices were queued.
-    pub(crate) owed: Notify,
+    pub(crate) pending: Notify,
 }
 
 /// Dependencies of notifications.
@@ -97,7 +97,7 @@ impl Notifications {
 
     pub fn new(ports: NotificationPorts, config: NotificationsConfig) -> Self {
         let (quiet_until, changed_until) = (Cache::new(QUIET_MAX), Cache::new(CHANGED_MAX));
-        Self { ports, config, quiet_until, changed_until, owed: Notify::new() }
+        Self { ports, config, quiet_until, changed_until, pending: Notify::new() }
     }
 
     /// Consumes the log and delivers due notices, until the task is aborted. It retries failures of the log and the store.
@@ -112,7 +112,7 @@ impl Notifications {
         let now = self.ports.clock.now();
         let members = self.ports.chats.members(chat_id).await?;
         let candidates = members.iter().map(|member| Candidate { user_id: member.user_id, chat_id, from }).collect();
-        self.owe(candidates, now, now).await
+        self.add_notices(candidates, now, now).await
     }
 
     /// Queues one notice that is due immediately.
@@ -124,8 +124,8 @@ impl Notifications {
         from: Sequence,
     ) -> Result<(), StoreError> {
         let due_at = self.ports.clock.now();
-        self.ports.notices.owe(vec![Notice { user_id, chat_id, device_id, from, due_at, attempts: 0 }]).await?;
-        self.owed.notify_one();
+        self.ports.notices.add_notices(vec![Notice { user_id, chat_id, device_id, from, due_at, attempts: 0 }]).await?;
+        self.pending.notify_one();
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl Notifications {
                 }
             }
         }
-        self.owe(candidates, now, now + self.config.delay).await?;
+        self.add_notices(candidates, now, now + self.config.delay).await?;
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl Notifications {
     }
 
     /// Queues notices for the devices of offline candidates and returns their number.
-    async fn owe(
+    async fn add_notices(
         &self,
         mut candidates: Vec<Candidate>,
         now: Timestamp,
@@ -212,21 +212,21 @@ impl Notifications {
             devices.entry(device.user_id).or_default().push(device.device_id);
         }
         let reachable = candidates.iter().filter(|candidate| devices.contains_key(&candidate.user_id)).collect();
-        let owed = self.unmuted(reachable, now).await?;
+        let pending = self.unmuted(reachable, now).await?;
         let notices = |&&Candidate { user_id, chat_id, from }: &&Candidate| {
             let devices = devices.get(&user_id).into_iter().flatten();
             devices.map(move |&device_id| Notice { user_id, chat_id, device_id, from, due_at, attempts: 0 })
         };
-        let notices: Vec<Notice> = owed.iter().flat_map(notices).collect();
+        let notices: Vec<Notice> = pending.iter().flat_map(notices).collect();
         let count = notices.len();
         if count > 0 {
-            self.ports.notices.owe(notices).await?;
-            self.owed.notify_one();
+            self.ports.notices.add_notices(notices).await?;
+            self.pending.notify_one();
         }
         for Candidate { user_id, chat_id, .. } in &candidates {
             self.quiet_until.insert((*user_id, *chat_id), now + NO_NOTICE_PAUSE);
         }
-        for Candidate { user_id, chat_id, .. } in owed {
+        for Candidate { user_id, chat_id, .. } in pending {
             self.quiet_until.insert((*user_id, *chat_id), due_at);
         }
         Ok(count)

@@ -218,7 +218,7 @@ pub trait AuditSource: Send + Sync {
     async fn others(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<()>, StoreError>;
 
     /// The message stored at each of these locations, in the order of the arguments.
-    async fn stored(&self, places: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError>;
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError>;
 
     /// The state of each of these chats, in the order of the arguments.
     async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<AuditedChatState>, StoreError>;
@@ -226,6 +226,12 @@ pub trait AuditSource: Send + Sync {
     /// Sequences of a chat at which the message row may already be purged while the log does not have the purge event
     /// yet; a bounded number. Empty if the log is part of the store.
     async fn leaving(&self, chat_id: ChatId) -> Result<Vec<Sequence>, StoreError>;
+
+    /// The ranges of sequences of a chat, first and last, that a restore has excluded from use. Empty if a restore of the
+    /// store cannot reuse sequences that clients know.
+    async fn passed_over(&self, _chat_id: ChatId) -> Result<Vec<(Sequence, Sequence)>, StoreError> {
+        Ok(vec![])
+    }
 }
 
 /// A record of the log as the audit reads it.
@@ -253,6 +259,11 @@ impl AuditedRecord {
                 message_id: Some(message.message_id),
                 expires_at: message.expires_at,
             },
+            EventBody::MessageUpdated { update, .. } => LoggedChange::Message {
+                sequence: update.sequence,
+                message_id: Some(update.update_id),
+                expires_at: update.expires_at,
+            },
             EventBody::MessagesExpired { sequences, .. } => LoggedChange::Expired(sequences.clone()),
             EventBody::MembershipChanged { .. }
             | EventBody::ChatCreated { .. }
@@ -267,13 +278,13 @@ impl AuditedRecord {
 /// The part of a log record that an audit compares with the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoggedChange {
-    /// A message was committed.
+    /// An entry was committed: a message, or an update of one.
     Message {
-        /// The sequence of the message.
+        /// The sequence of the entry.
         sequence: Sequence,
-        /// The message's id, if the record contains it.
+        /// The entry's id, if the record contains it.
         message_id: Option<MessageId>,
-        /// The expiry time; `None` if the message does not expire, or if the record does not contain the time.
+        /// The expiry time; `None` if the entry does not expire, or if the record does not contain the time.
         expires_at: Option<Timestamp>,
     },
     /// Messages expired and were purged.

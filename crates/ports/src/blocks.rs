@@ -13,8 +13,8 @@ use crate::StoreError;
 /// with `SendRefusal::Blocked` and a new send of the blocker with `SendRefusal::Blocking`. To keep the check cheap, a
 /// store also writes the block to a row that the commit reads anyway, in the same transaction.
 ///
-/// For the same time neither of them changes the settings of the chat (`ChatWriter::apply`), and fanout shows neither
-/// of them the other's typing and receipts in it (`ChatReader::blocked_chats`).
+/// For the same time neither of them changes the settings of the chat (`ChatWriter::apply`), and neither of them sees the
+/// other's typing and receipts in it, as pushes or over REST (`ChatReader::blocked_chats`).
 ///
 /// A pair without a direct chat cannot open one while either user has blocked the other. `ChatWriter::create_direct`
 /// checks this in the transaction that opens the chat. If a block and an opening run concurrently, the later
@@ -36,7 +36,7 @@ pub trait BlockStore: Send + Sync {
     async fn blocked(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>, StoreError>;
 
     /// Removes all blocks of a user whose account is deleted. Blocks that other users have placed on this user stay.
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         for blocked_id in self.blocks(user_id, None, BLOCKS_MAX).await? {
             self.unblock(user_id, blocked_id).await?;
         }

@@ -143,6 +143,10 @@ pub trait ChatReader: Send + Sync {
     /// The direct chat of a pair, if it exists.
     async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError>;
 
+    /// The rows that `inbox` reads for a user besides those of the page: 0 if the store indexes inboxes, otherwise
+    /// about one for each chat of the user.
+    async fn inbox_rows(&self, user_id: UserId) -> Result<usize, StoreError>;
+
     /// Up to `count` positions of a user's inbox after `start`, in order. Every message that was committed before the
     /// call counts as activity. A chat that the user joins or leaves meanwhile may be missing or present.
     async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError>;

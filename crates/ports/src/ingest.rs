@@ -1,12 +1,42 @@
 use async_trait::async_trait;
 use domain::{
-    Body, ChatId, ClientMessageId, ConnectionId, IngestError, Sequence, Ttl, UserId, WatermarkKind, Watermarks,
+    Body, ChatId, ClientMessageId, ConnectionId, IngestError, Sequence, Ttl, UpdateAction, UserId, WatermarkKind,
+    Watermarks,
 };
 use futures_util::future::BoxFuture;
 
 use crate::{Assertion, Page, Receipt};
 
-/// A request to send a message.
+/// The content of a send: a new entry of a chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SendContent {
+    /// A message.
+    Message {
+        /// The body of the message.
+        body: Body,
+        /// The lifetime of the message; the default of the chat if absent.
+        ttl: Option<Ttl>,
+    },
+    /// An update of a message.
+    Update {
+        /// The sequence of the message.
+        target: Sequence,
+        /// The action on the message.
+        action: UpdateAction,
+    },
+}
+
+impl SendContent {
+    /// The kibibytes that the entry counts as.
+    pub fn stored_kib(&self) -> u32 {
+        match self {
+            Self::Message { body, .. } => body.stored_kib(),
+            Self::Update { action, .. } => action.stored_kib(),
+        }
+    }
+}
+
+/// A request to send a message, or to update one.
 #[derive(Clone, Debug)]
 pub struct SendRequest {
     /// The chat to send to.
@@ -15,10 +45,8 @@ pub struct SendRequest {
     pub sender_id: UserId,
     /// The client's id of the send.
     pub client_message_id: ClientMessageId,
-    /// The body of the message.
-    pub body: Body,
-    /// The lifetime of the message; the default of the chat if absent.
-    pub ttl: Option<Ttl>,
+    /// The entry to be committed.
+    pub content: SendContent,
     /// The connection that the request came from, if any.
     pub origin_connection_id: Option<ConnectionId>,
     /// The proof of the sender's authentication, for another process.
@@ -69,7 +97,7 @@ pub struct AdvanceRequest {
 /// Ingest authorizes every call against the store, and answers every call within its deadline of 5 s (G5).
 #[async_trait]
 pub trait Ingest: Send + Sync {
-    /// Sends a message. The request is queued before this method returns; the future only waits for the outcome. Calls
+    /// Sends a message, or updates one. The request is queued before this method returns; the future only waits for the outcome. Calls
     /// made one after another are therefore sequenced in that order, whenever their futures are polled. Dropping the
     /// future does not cancel the send.
     fn send(&self, request: SendRequest) -> BoxFuture<'static, Result<Sent, IngestError>>;

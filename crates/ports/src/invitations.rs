@@ -36,7 +36,7 @@ pub trait InvitationStore: Send + Sync {
     /// again. Without a pending invitation it changes nothing.
     async fn decline(&self, chat_id: ChatId, user_id: UserId, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Deletes all invitations of a user whose account is deleted, the declined ones too. Those that the user has made
-    /// stay, and can no longer be accepted.
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError>;
+    /// Deletes all invitations for a user with a deleted account, including declined ones. Invitations by the user stay,
+    /// and can no longer be accepted.
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError>;
 }

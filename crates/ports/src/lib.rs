@@ -23,6 +23,7 @@ mod clock;
 mod commit_queue;
 mod contacts;
 mod engine;
+mod entries;
 mod error;
 mod error_chain;
 mod expiry;
@@ -53,6 +54,7 @@ mod transfer;
 mod unread;
 mod users;
 mod watermarks;
+mod webhook;
 
 pub use accounts::{AccountStore, MessageDisposition, PendingDeletion};
 pub use assertion::Assertion;
@@ -67,20 +69,22 @@ pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use commit_queue::CommitQueue;
 pub use contacts::ContactStore;
 pub use engine::Engine;
+pub use entries::{NewEntry, NewUpdate};
 pub use error::{BoxError, StoreError};
 pub use error_chain::{ErrorChain, error_chain};
 pub use expiry::{ChatIdPage, Expiry, ExpiryProgress, MessageExpirer};
 pub use health::{EngineHealth, HealthCell};
 pub use identity::{ConnectionHolder, Identity, IdentityError, Principal};
 pub use inbox::{InboxPosition, InboxSelection, InboxSelector, InboxStart};
-pub use ingest::{AdvanceRequest, Ingest, SendRequest, Sent, SyncRequest};
+pub use ingest::{AdvanceRequest, Ingest, SendContent, SendRequest, Sent, SyncRequest};
 pub use invariants::{holds, violated};
 pub use invitations::InvitationStore;
 pub use limits::{LimitKey, RateLimiter};
 pub use lock::lock;
-pub use log::{EventConsumer, EventLog, GroupActive, Position, Record, Start};
+pub use log::{EventConsumer, EventLog, GroupActive, LogOrder, Position, Record, Start};
 pub use messages::{
-    AppendOutcome, Head, LastMessage, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal,
+    AppendOutcome, Head, LastMessage, MemberReactions, MessageKey, MessageReader, MessageWriter, NewMessage, Page,
+    PageBounds, Receipt, SendRefusal,
 };
 pub use notify::{
     DeadLetter, DeadLetterId, DeadLetterStore, Notice, NoticeStore, Notification, Notifier, NotifyError,
@@ -89,10 +93,10 @@ pub use notify::{
 pub use passkeys::{PasskeyAddition, PasskeyStore, PasskeyUseOutcome};
 pub use peers::{PeerProcess, PeerRegistry, ProcessRole};
 pub use presence::{
-    LastSeenStore, Look, PresenceNotifier, PresenceReader, PresenceTransition, PresenceTransitions, PresenceUpdate,
-    SweepResult,
+    LastSeenStore, PresenceLookup, PresenceNotifier, PresenceReader, PresenceTransition, PresenceTransitions,
+    PresenceUpdate, SweepResult,
 };
-pub use publish::{Committed, EventProducer, Outbox, Waiting};
+pub use publish::{Committed, EventProducer, Outbox, PendingChange};
 pub use reports::{FilingOutcome, ReportState, ReportStore, Resolved};
 pub use requests::{Begun, RequestKey, RequestStore, StoredResponse};
 pub use restrictions::RestrictionStore;
@@ -111,3 +115,4 @@ pub use transfer::{
 pub use unread::{UnreadCount, UnreadQuery, UnreadTally};
 pub use users::{NewUser, UserKey, UserReader, UserUpdate, UserWriter};
 pub use watermarks::WatermarkStore;
+pub use webhook::WebhookPause;

@@ -28,6 +28,9 @@ pub enum LimitKey {
     PasskeyRegistration(UserId),
     /// Token refreshes of a session.
     Refresh(SessionId),
+    /// Refreshes with a token that names a session and does not prove that it was issued for it. A session id is not
+    /// secret, so these must not use up the refreshes of the session.
+    UnprovenRefresh(SessionId),
     /// REST reads of a user.
     RestRead(UserId),
     /// REST writes of a user.

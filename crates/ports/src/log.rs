@@ -30,6 +30,15 @@ pub enum Start {
     At(Position),
 }
 
+/// The order in which a log returns the events of a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogOrder {
+    /// The order of the commits.
+    Commit,
+    /// The order of the commits for each [`EventKind`](domain::EventKind), but not between kinds.
+    PerKind,
+}
+
 /// A consumer group that [`EventLog::seek`] cannot move, because it has active consumers.
 #[derive(Debug, thiserror::Error)]
 #[error("group `{group}` has active consumers; stop them, then move the group")]
@@ -45,6 +54,9 @@ pub struct GroupActive {
 /// [`EventKind`](domain::EventKind), the earlier one reaches it first. A log that is part of the store contains each
 /// event once, and also keeps the order between kinds. A separate log may repeat an event after later ones, with the
 /// same event id.
+///
+/// The numbers of events ([`EventNumber`](domain::EventNumber)) are the order of their commits, in every log and across
+/// kinds. A consumer of a separate log sorts by them.
 ///
 /// The log keeps events for 7 days. The event of an expired and purged message is deleted with the message, or the
 /// consumer has to skip it (G11). A record that does not decode becomes a dead letter, and the consumer continues with
@@ -62,6 +74,9 @@ pub trait EventLog: Send + Sync {
 
     /// The number of log positions that `group` has not committed.
     async fn lag(&self, group: &str) -> Result<u64, StoreError>;
+
+    /// Whether consumers get the events of a chat in one order, or in one order for each kind of event.
+    fn order(&self) -> LogOrder;
 
     /// The event at a position, if the log still has it.
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError>;

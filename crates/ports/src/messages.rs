@@ -1,11 +1,11 @@
 use async_trait::async_trait;
 use aws_lc_rs::digest;
 use domain::{
-    Body, ChatId, ChatRefusal, ClientMessageId, ConnectionId, Content, Message, MessageId, Sequence, StorageLimit,
-    Timestamp, Ttl, UserId,
+    Body, ChatId, ChatRefusal, ClientMessageId, ConnectionId, Content, Message, MessageId, MessageState, MessageUpdate,
+    Reaction, Sequence, StorageLimit, Timestamp, Ttl, UpdateRefusal, UserId,
 };
 
-use crate::{StoreError, UnreadCount, UnreadQuery};
+use crate::{NewEntry, StoreError, UnreadCount, UnreadQuery};
 
 /// A send to be committed, complete except for its sequence.
 #[derive(Clone, Debug)]
@@ -37,16 +37,7 @@ impl NewMessage {
     pub fn fingerprint(&self) -> [u8; 16] {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(&self.ttl.map_or(0, |ttl| ttl.as_duration().as_secs()).to_be_bytes());
-        let Body { content, content_type, metadata } = &self.body;
-        context.update(content_type.as_str().as_bytes());
-        // No part has a NUL, so the separator keeps them apart. A send without metadata has the digest of a version
-        // that knew none.
-        context.update(&[0]);
-        context.update(content.as_str().as_bytes());
-        if let Some(metadata) = metadata {
-            context.update(&[0]);
-            context.update(metadata.as_str().as_bytes());
-        }
+        digest_of_body(&mut context, &self.body);
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&context.finish().as_ref()[..16]);
         fingerprint
@@ -72,7 +63,21 @@ impl NewMessage {
             body: self.body,
             created_at: self.created_at,
             expires_at,
+            state: MessageState::default(),
         }
+    }
+}
+
+/// Adds a body to a digest. No part has a NUL, so the separator keeps them apart. A body without metadata has the digest
+/// of a version that knew none.
+pub(crate) fn digest_of_body(context: &mut digest::Context, body: &Body) {
+    let Body { content, content_type, metadata } = body;
+    context.update(content_type.as_str().as_bytes());
+    context.update(&[0]);
+    context.update(content.as_str().as_bytes());
+    if let Some(metadata) = metadata {
+        context.update(&[0]);
+        context.update(metadata.as_str().as_bytes());
     }
 }
 
@@ -85,6 +90,32 @@ pub struct Receipt {
     pub sequence: Sequence,
     /// The time of the first commit.
     pub created_at: Timestamp,
+}
+
+/// The location of a message, and its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageKey {
+    /// Its chat.
+    pub chat_id: ChatId,
+    /// Its sequence.
+    pub sequence: Sequence,
+    /// Its id.
+    pub message_id: MessageId,
+}
+
+impl From<&Message> for MessageKey {
+    fn from(message: &Message) -> Self {
+        Self { chat_id: message.chat_id, sequence: message.sequence, message_id: message.message_id }
+    }
+}
+
+/// The reactions of a member on one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberReactions {
+    /// The member.
+    pub user_id: UserId,
+    /// In the order in which the member added them.
+    pub reactions: Vec<Reaction>,
 }
 
 /// The outcome of one send of a batch.
@@ -119,6 +150,8 @@ pub enum SendRefusal {
     StorageFull(StorageLimit),
     /// A row of the chat does not decode; an operator has to inspect it. Other chats of the batch are not affected.
     Unreadable,
+    /// The send is an update that its message does not permit.
+    Update(UpdateRefusal),
 }
 
 impl SendRefusal {
@@ -128,49 +161,75 @@ impl SendRefusal {
     }
 }
 
-/// Commits messages.
+/// Commits the entries of chats: messages, and updates of messages.
 ///
-/// `append` decides each send in the order of the batch, as if the sends arrived one by one. It checks suspension
+/// `commit` decides each entry in the order of the batch, as if the entries arrived one by one. It checks suspension
 /// ([`RestrictionStore`](crate::RestrictionStore)) first, then membership, then the idempotency key
 /// `(chat, sender, client_message_id)`, then blocks ([`BlockStore`](crate::BlockStore)). Then it allocates the next
-/// sequence of the chat. Message, send key, head and log event become durable in one atomic commit, before `append`
+/// sequence of the chat. Entry, send key, head and log event become durable in one atomic commit, before `commit`
 /// returns `Ok`. A crash leaves all of them or none. Outcomes are in the order of the batch.
 ///
 /// Sequences of a chat start at 1, grow by exactly 1, and become visible in order (G3). A refused or repeated send uses
-/// no sequence. The store keeps a send key for 7 days (`domain::limits::RETENTION`). An `Err` may hide a successful
+/// no sequence. The event has the number of its sequence and the changes of the chat before it
+/// ([`EventNumber`](domain::EventNumber)). The store keeps a send key for 7 days (`domain::limits::RETENTION`). An `Err` may hide a successful
 /// commit, so the caller retries with the same `client_message_id`. Batches of one caller that awaits each before the
 /// next commit in that order. The order of concurrent batches is undefined, and a store may refuse a batch that has lost
 /// the race for its chat several times. `ingest` has one batch of a chat in progress.
+///
+/// An update is checked like a message, and then by [`domain::apply_update`] on the state of its message at the time of
+/// the commit. The new state of the message, the member's reactions, and the preview in the head are part of the commit.
+/// A deletion sets the expiry time of the message, so that it is purged, erased and announced like an expired one (G11).
 #[async_trait]
 pub trait MessageWriter: Send + Sync {
-    /// Commits a batch of sends to any chats.
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError>;
+    /// Commits a batch of entries of any chats.
+    async fn commit(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError>;
+
+    /// Commits a batch of messages.
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
+        self.commit(batch.into_iter().map(NewEntry::Message).collect()).await
+    }
 }
 
 /// The head row of a chat, which every commit to the chat updates: the head sequence, and the last message for the
 /// inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The sequence of the last message; 0 in an empty chat.
+    /// The sequence of the last entry, a message or an update; 0 in an empty chat.
     pub sequence: Sequence,
     /// The last message, if the chat has one.
     pub last_message: Option<LastMessage>,
     /// A copy of `Chat::message_ttl`, updated together with it, so that the commit of a send reads no other row of the
     /// chat for it.
     pub message_ttl: Option<Ttl>,
+    /// The number of events of the chat so far that are changes of it or its members
+    /// ([`EventBody::is_change`](domain::EventBody::is_change)). Events of an earlier version do not count.
+    pub changes: u64,
 }
 
 impl Head {
     /// The head of a chat with `message` as its last message.
-    pub fn at(message: &Message, message_ttl: Option<Ttl>) -> Self {
+    pub fn at(message: &Message, message_ttl: Option<Ttl>, changes: u64) -> Self {
         let last_message = LastMessage {
             message_id: message.message_id,
+            sequence: message.sequence,
             sender_id: message.sender_id,
             preview: message.body.preview(),
             created_at: message.created_at,
             expires_at: message.expires_at,
         };
-        Self { sequence: message.sequence, last_message: Some(last_message), message_ttl }
+        Self { sequence: message.sequence, last_message: Some(last_message), message_ttl, changes }
+    }
+
+    /// The head after an update that left `message` in this state.
+    #[must_use]
+    pub fn updated(self, sequence: Sequence, message: &Message) -> Self {
+        let last_message = self.last_message.map(|last| {
+            if last.message_id != message.message_id {
+                return last;
+            }
+            LastMessage { preview: message.body.preview(), expires_at: message.expires_at, ..last }
+        });
+        Self { sequence, last_message, ..self }
     }
 }
 
@@ -179,6 +238,8 @@ impl Head {
 pub struct LastMessage {
     /// Its id.
     pub message_id: MessageId,
+    /// Its sequence.
+    pub sequence: Sequence,
     /// The sender of the message.
     pub sender_id: UserId,
     /// A prefix of the content; absent if the content is opaque.
@@ -194,23 +255,28 @@ pub struct LastMessage {
 pub struct PageBounds {
     /// Maximum number of rows to examine.
     pub count: usize,
-    /// Maximum number of bytes of message bodies.
+    /// Maximum number of bytes of the messages as JSON (`Message::json_size`).
     pub bytes: usize,
 }
 
-/// A page of messages, ascending.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A page of entries, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The messages that have not expired.
+    /// The messages that have not expired, in their current state.
     pub messages: Vec<Message>,
-    /// The last sequence that this page covers: every message up to it is in the page, expired or purged. On the last
+    /// The updates that have not expired.
+    pub updates: Vec<MessageUpdate>,
+    /// The messages of these updates that are not in `messages`, in their current state and by sequence. One that has
+    /// expired or was deleted is absent.
+    pub updated: Vec<Message>,
+    /// The last sequence that this page covers: every entry up to it is in the page, expired or purged. On the last
     /// page it is the head sequence.
     pub examined: Sequence,
     /// The head sequence of the chat at the time of the read.
     pub head: Sequence,
 }
 
-/// Reads messages with strong consistency: every read that starts after `append` returned `Ok` sees its messages (G6).
+/// Reads messages with strong consistency: every read that starts after `commit` returned `Ok` sees its entries (G6).
 ///
 /// Reads never wait for a commit. No read returns an expired message (G11). The caller checks whether the user may
 /// read.
@@ -222,7 +288,7 @@ pub trait MessageReader: Send + Sync {
     /// The heads of many chats, in the order of the arguments, in one round trip.
     async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError>;
 
-    /// Messages above `after`, ascending.
+    /// Messages and updates above `after`, ascending. The bounds count both, and the bodies of updated messages.
     async fn after(
         &self,
         chat_id: ChatId,
@@ -231,7 +297,7 @@ pub trait MessageReader: Send + Sync {
         now: Timestamp,
     ) -> Result<Page, StoreError>;
 
-    /// Up to `count` messages below `before`, newest first. Expired messages do not count.
+    /// Up to `count` messages below `before`, newest first. Expired messages do not count, nor do updates.
     async fn before(
         &self,
         chat_id: ChatId,
@@ -251,4 +317,15 @@ pub trait MessageReader: Send + Sync {
 
     /// One message by its id, unless it has expired.
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError>;
+
+    /// The reactions of one member on messages, in the order of the arguments, in one round trip.
+    async fn own_reactions(&self, messages: &[MessageKey], user_id: UserId) -> Result<Vec<Vec<Reaction>>, StoreError>;
+
+    /// Up to `count` members with reactions on a message, after `after` in the order of their ids.
+    async fn reactions(
+        &self,
+        message: MessageKey,
+        after: Option<UserId>,
+        count: usize,
+    ) -> Result<Vec<MemberReactions>, StoreError>;
 }

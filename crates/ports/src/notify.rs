@@ -45,7 +45,7 @@ pub struct Notice {
 pub enum Settled {
     /// The device was notified. Until `silent_until`, no further notice of this chat becomes pending for it, so that a
     /// burst of messages causes one notification.
-    Told {
+    Notified {
         /// The earliest due time of the next notice.
         silent_until: Timestamp,
     },
@@ -66,11 +66,11 @@ pub enum Settled {
 pub trait NoticeStore: Send + Sync {
     /// Adds notices. A notice that is already pending stays unchanged. A notice that would be due before the end of the
     /// silence after the last notification is discarded.
-    async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError>;
+    async fn add_notices(&self, notices: Vec<Notice>) -> Result<(), StoreError>;
 
     /// Takes up to `count` due notices, the longest due first, and postpones them to `again_at`. No other caller takes
-    /// them before that time; if they are not settled by then, they are due again. To bound the work of one call, it
-    /// may return fewer than `count` although more are due.
+    /// them before that time; if they are not settled by then, they are due again. It may return fewer than `count`, or
+    /// none, although more are due: the work of one call is bounded, and a notice of the last moment may not be found.
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError>;
 
     /// Records the outcome of a notice. It changes nothing if the notice was settled in the meantime, even if a new
@@ -132,7 +132,7 @@ pub enum UndeliveredItem {
 #[async_trait]
 pub trait DeadLetterStore: Send + Sync {
     /// Adds a dead letter. If the id exists, the call changes nothing.
-    async fn bury(&self, letter: DeadLetter) -> Result<(), StoreError>;
+    async fn add_dead_letter(&self, letter: DeadLetter) -> Result<(), StoreError>;
 
     /// Up to `count` dead letters after `after`, oldest first.
     async fn dead_letters(&self, after: Option<DeadLetterId>, count: usize) -> Result<Vec<DeadLetter>, StoreError>;
@@ -141,7 +141,7 @@ pub trait DeadLetterStore: Send + Sync {
     async fn dead_letter(&self, id: DeadLetterId) -> Result<Option<DeadLetter>, StoreError>;
 
     /// Deletes a dead letter; `false` if it does not exist.
-    async fn forget(&self, id: DeadLetterId) -> Result<bool, StoreError>;
+    async fn remove_dead_letter(&self, id: DeadLetterId) -> Result<bool, StoreError>;
 }
 
 /// The content of a notification.

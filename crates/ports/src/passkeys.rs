@@ -51,5 +51,5 @@ pub trait PasskeyStore: Send + Sync {
     -> Result<PasskeyUseOutcome, StoreError>;
 
     /// Removes all passkeys of a user whose account is deleted.
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError>;
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError>;
 }

@@ -12,7 +12,7 @@ pub struct PresenceTransition {
     pub standing: OnlineStatus,
     /// Whether the state differs from the last announced one. If not, the user changed and changed back before an
     /// announcement. A subscriber that queried presence in between may still hold the intermediate state.
-    pub is_news: bool,
+    pub is_change: bool,
     /// The adapter's token of this claim.
     pub claim: u64,
 }
@@ -21,9 +21,9 @@ pub struct PresenceTransition {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepResult {
     /// The number of deleted routes.
-    pub forgotten: usize,
+    pub deleted: usize,
     /// The number of remaining routes of dead gateways.
-    pub left: usize,
+    pub remaining: usize,
 }
 
 /// Presence changes of users, derived from their routes.
@@ -44,7 +44,7 @@ pub trait PresenceTransitions: Send + Sync {
 
     /// The time at which each user without a route lost their last one, in the order of the arguments, in one round
     /// trip. `None` for a user with a route, and after the store has forgotten the time.
-    async fn gone_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError>;
+    async fn offline_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError>;
 
     /// Marks transitions as announced.
     async fn settle(&self, announced: &[PresenceTransition]) -> Result<(), StoreError>;
@@ -57,7 +57,7 @@ pub trait PresenceTransitions: Send + Sync {
 
 /// A query of one user for the presence of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Look {
+pub struct PresenceLookup {
     /// The user who asks.
     pub viewer: UserId,
     /// The user whose presence is asked for.
@@ -69,7 +69,7 @@ pub struct Look {
 pub trait PresenceReader: Send + Sync {
     /// The presence that each viewer sees, in the order of the arguments. Privacy settings are read from the store on
     /// every call. The call fails while routes are unavailable: an outage must not show online users as offline.
-    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError>;
+    async fn lookup(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError>;
 }
 
 /// A change of the visible presence of a user.
@@ -88,12 +88,12 @@ pub struct PresenceUpdate {
 pub trait PresenceNotifier: Send + Sync {
     /// Asks a gateway to push the changes to their recipients, and to query presence again for each subscriber of the
     /// user on that gateway. The query evaluates privacy for each subscriber separately.
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError>;
+    async fn notify(&self, gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError>;
 }
 
 /// Keeps the time at which each user was last seen.
 #[async_trait]
 pub trait LastSeenStore: Send + Sync {
     /// Moves the last-seen time of each user forward, never back. Users who do not exist are skipped.
-    async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError>;
+    async fn update_last_seen(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError>;
 }

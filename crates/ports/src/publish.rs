@@ -26,9 +26,9 @@ pub struct Committed {
 
 /// A pending event of a chat or its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingChange {
     /// The store's key of the event.
-    pub place: String,
+    pub key: String,
     /// The event.
     pub event: Arc<Event>,
 }
@@ -47,7 +47,7 @@ pub trait Outbox: Send + Sync {
     async fn committed(&self) -> Vec<Committed>;
 
     /// Chats with an event that has been pending since `before` or longer, the longest pending first. The list may be
-    /// incomplete; it contains each chat once.
+    /// incomplete, and it may lag behind commits and confirmations; it contains each chat once.
     async fn overdue(&self, before: Timestamp) -> Result<Vec<ChatId>, StoreError>;
 
     /// The first pending messages of a chat, ascending and without a gap, except that messages that have expired or do
@@ -62,8 +62,8 @@ pub trait Outbox: Send + Sync {
     /// The first pending changes of a chat and its members, and purges of its messages; a bounded number. Changes are
     /// in commit order, then follow the purges; no two purges name the same message. An event that does not decode is
     /// set aside for an operator and does not block later ones.
-    async fn waiting(&self, chat_id: ChatId) -> Result<Vec<Waiting>, StoreError>;
+    async fn pending_changes(&self, chat_id: ChatId) -> Result<Vec<PendingChange>, StoreError>;
 
     /// Confirms that the log has these changes of a chat.
-    async fn forget(&self, chat_id: ChatId, places: &[String]) -> Result<(), StoreError>;
+    async fn confirm_changes(&self, chat_id: ChatId, keys: &[String]) -> Result<(), StoreError>;
 }

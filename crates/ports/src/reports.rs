@@ -64,5 +64,5 @@ pub trait ReportStore: Send + Sync {
     async fn resolve(&self, report_id: ReportId, resolution: Resolution) -> Result<Resolved, StoreError>;
 
     /// Deletes all reports that a user has filed, when their account is deleted. Reports about the user stay.
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError>;
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError>;
 }

@@ -29,7 +29,7 @@ pub struct Route {
 
 /// Looks up the gateways with connections of a user.
 ///
-/// A route is live for 15 s (`gateway.expiry_ms`) from each heartbeat of its gateway ([`RouteWriter::beat`]). Reads
+/// A route is live for 15 s (`gateway.expiry_ms`) from each heartbeat of its gateway ([`RouteWriter::heartbeat`]). Reads
 /// omit other routes, except [`on_gateway`](Self::on_gateway). All routes may be lost at any moment; the gateways
 /// rebuild them.
 #[async_trait]
@@ -60,7 +60,7 @@ pub trait RouteWriter: Send + Sync {
     /// Sends the heartbeat of a gateway. Returns `false` if the gateway was unknown: at its first heartbeat, after its
     /// heartbeat had expired, or after a loss of all routes. Its routes may be gone then, and it must refresh all of
     /// them.
-    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError>;
+    async fn heartbeat(&self, gateway: &GatewayId) -> Result<bool, StoreError>;
 
     /// Registers the route of a new connection.
     async fn register(&self, route: &Route) -> Result<(), StoreError>;
@@ -113,7 +113,8 @@ pub trait Delivery: Send + Sync {
     /// Sends pushes to one gateway, in order.
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError>;
 
-    /// Asks every gateway to close connections.
+    /// Asks every gateway to close connections. An error means that a gateway has not acknowledged the call. In a fleet
+    /// the call is then repeated until it does, or until it re-checks all its connections.
     async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError>;
 }
 

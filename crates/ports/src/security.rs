@@ -24,7 +24,7 @@ impl SecurityEvents for NoSecurityEvents {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecurityEvent {
-    /// What happened.
+    /// The kind of the event.
     pub kind: SecurityEventKind,
     /// Whether it succeeded.
     pub outcome: SecurityOutcome,

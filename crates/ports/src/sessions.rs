@@ -79,8 +79,8 @@ pub trait TicketStore: Send + Sync {
     /// Marks a challenge as spent, by its digest, until it expires. Returns `false` if it was spent before: of concurrent
     /// callers, in any process, one gets `true`.
     ///
-    /// A mark is never displaced by another. A store that is full of marks fails, and one that starts without its earlier
-    /// marks refuses challenges that were issued before its start, if it knows when that was.
+    /// A mark is never displaced by another. A full store fails. A store that has lost its earlier marks refuses
+    /// challenges from before its start, if it knows when that was.
     async fn spend(&self, challenge: SpentChallenge) -> Result<bool, StoreError>;
 }
 

@@ -1,11 +1,11 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
 use domain::{
-    Chat, ChatId, ClientMessageId, DirectPair, Invitation, Member, Message, Passkey, PushDevice, Restrictions, Session,
-    Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, ClientMessageId, DeliveryState, DirectPair, Invitation, Member, Message, MessageUpdate, Passkey,
+    PushDevice, Restrictions, Session, Timestamp, User, UserId,
 };
 
-use crate::{Head, PageBookmark, Receipt, StoreError, UserKey};
+use crate::{Head, MemberReactions, MessageKey, PageBookmark, Receipt, StoreError, UserKey};
 
 /// The kinds of rows that an export contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,11 +38,15 @@ pub enum ExportKind {
     Invitation,
     /// Passkeys of users.
     Passkey,
+    /// Updates of messages.
+    Update,
+    /// Reactions of members on messages.
+    Reactions,
 }
 
 impl ExportKind {
     /// All kinds, in export order: a kind comes after the kinds that it refers to.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::User,
         Self::UserKey,
         Self::Contact,
@@ -57,6 +61,8 @@ impl ExportKind {
         Self::Restriction,
         Self::Invitation,
         Self::Passkey,
+        Self::Update,
+        Self::Reactions,
     ];
 
     /// The name of the kind in files and reports.
@@ -76,6 +82,8 @@ impl ExportKind {
             Self::Restriction => "restriction",
             Self::Invitation => "invitation",
             Self::Passkey => "passkey",
+            Self::Update => "update",
+            Self::Reactions => "reactions",
         }
     }
 }
@@ -123,8 +131,8 @@ pub enum Moved {
         chat_id: ChatId,
         /// The member.
         member: Member,
-        /// The member's watermarks.
-        watermarks: Watermarks,
+        /// The member's watermarks, and when they moved.
+        delivery_state: DeliveryState,
     },
     /// A message.
     Message(Message),
@@ -148,6 +156,15 @@ pub enum Moved {
     Invitation(Invitation),
     /// A passkey.
     Passkey(Passkey),
+    /// An update of a message.
+    Update(MessageUpdate),
+    /// The reactions of a member on a message.
+    Reactions {
+        /// The message.
+        message: MessageKey,
+        /// The member and their reactions.
+        member: MemberReactions,
+    },
 }
 
 /// The stored data of a send, so that a retry after the move gets the first receipt (G2).
@@ -183,6 +200,8 @@ impl Moved {
             Self::Restriction { .. } => ExportKind::Restriction,
             Self::Invitation(_) => ExportKind::Invitation,
             Self::Passkey(_) => ExportKind::Passkey,
+            Self::Update(_) => ExportKind::Update,
+            Self::Reactions { .. } => ExportKind::Reactions,
         }
     }
 
@@ -194,6 +213,7 @@ impl Moved {
             Self::Session(session) => session.expires_at <= moment,
             Self::Invitation(invitation) => invitation.is_over(moment),
             Self::Message(message) => message.is_expired(moment),
+            Self::Update(update) => update.is_expired(moment),
             Self::Send(send) => send.receipt.created_at + RETENTION <= moment,
             Self::Chat { head, .. } => {
                 if let Some(last) = &mut head.last_message
@@ -209,6 +229,7 @@ impl Moved {
             | Self::Block { .. }
             | Self::Restriction { .. }
             | Self::Passkey(_)
+            | Self::Reactions { .. }
             | Self::PushDevice(_)
             | Self::Pair { .. }
             | Self::Member { .. } => false,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use domain::{OnlineStatus, PresenceView, Timestamp, UserId};
 use futures_util::future::join_all;
 use metrics::{counter, gauge};
-use ports::{GatewayId, Look, PresenceTransition, StoreError, error_chain};
+use ports::{GatewayId, PresenceLookup, PresenceTransition, StoreError, error_chain};
 use tokio::time::{self, MissedTickBehavior};
 use tracing::warn;
 
@@ -38,7 +38,7 @@ impl Presence {
         let noted = async {
             let routes = self.routes.on_gateway(gateway, usize::MAX).await?;
             let seen: Vec<_> = routes.into_iter().map(|route| (route.user_id, now)).collect();
-            self.last_seen.saw(&seen).await
+            self.last_seen.update_last_seen(&seen).await
         };
         if let Err(failure) = noted.await {
             warn!(error = %error_chain(&failure), "last-seen times could not be stored");
@@ -66,8 +66,8 @@ impl Presence {
             beat.tick().await;
             match self.transitions.sweep(SWEEP_LEN).await {
                 Ok(swept) => {
-                    counter!("tidings_presence_swept_total").increment(swept.forgotten as u64);
-                    gauge!("tidings_presence_stale_entries").set(swept.left as f64);
+                    counter!("tidings_presence_swept_total").increment(swept.deleted as u64);
+                    gauge!("tidings_presence_stale_entries").set(swept.remaining as f64);
                 }
                 Err(failure) => {
                     warn!(
@@ -90,14 +90,14 @@ impl Presence {
         let now = self.clock.now();
         let seen: Vec<(UserId, Timestamp)> =
             claimed.iter().map(|change| (change.user_id, last_seen(change, now))).collect();
-        self.last_seen.saw(&seen).await?;
-        let (mut news, mut announced) = (vec![], vec![]);
+        self.last_seen.update_last_seen(&seen).await?;
+        let (mut updates, mut announced) = (vec![], vec![]);
         for changes in claimed.chunks(AT_ONCE) {
             let looked_into = join_all(changes.iter().map(|change| self.change_of(change))).await;
             for (change, outcome) in changes.iter().zip(looked_into) {
                 match outcome {
                     Ok(of_change) => {
-                        news.extend(of_change);
+                        updates.extend(of_change);
                         announced.push(change.clone());
                     }
                     Err(failure) => {
@@ -109,10 +109,10 @@ impl Presence {
                 }
             }
         }
-        self.notify_gateways(&news).await?;
-        self.retract(&news).await?;
+        self.notify_gateways(&updates).await?;
+        self.retract(&updates).await?;
         self.transitions.settle(&announced).await?;
-        for change in announced.iter().filter(|change| change.is_news) {
+        for change in announced.iter().filter(|change| change.is_change) {
             let status = if change.standing == OnlineStatus::Online { "online" } else { "offline" };
             counter!("tidings_presence_transitions_total", "status" => status).increment(1);
         }
@@ -126,7 +126,7 @@ impl Presence {
         let user_id = change.user_id;
         let user = self.users.users(&[user_id]).await?.into_iter().flatten().next();
         let Some(user) = user.filter(|user| user.presence_visibility.shows_anybody()) else { return Ok(None) };
-        let recipients = match change.is_news {
+        let recipients = match change.is_change {
             true => self.recipients(user_id, user.presence_visibility).await?,
             false => UsersByGateway::new(),
         };
@@ -135,24 +135,26 @@ impl Presence {
 
     /// Looks up the recipients of online announcements again, and sends an offline change to those that may no longer see the
     /// user. Their visibility changed while the announcement was in progress, and it overtook the change of that setting.
-    async fn retract(&self, news: &[PresenceChange]) -> Result<(), StoreError> {
-        let of_online = news.iter().filter(|news| news.view == PresenceView::Online);
-        let looks: BTreeSet<Look> = of_online
-            .flat_map(|news| {
-                all_users(&news.recipients).into_iter().map(|viewer| Look { viewer, user_id: news.user_id })
+    async fn retract(&self, updates: &[PresenceChange]) -> Result<(), StoreError> {
+        let of_online = updates.iter().filter(|updates| updates.view == PresenceView::Online);
+        let lookups: BTreeSet<PresenceLookup> = of_online
+            .flat_map(|updates| {
+                all_users(&updates.recipients)
+                    .into_iter()
+                    .map(|viewer| PresenceLookup { viewer, user_id: updates.user_id })
             })
             .collect();
-        if looks.is_empty() {
+        if lookups.is_empty() {
             return Ok(());
         }
-        let looks = Vec::from_iter(looks);
-        let visible = self.visible(&looks).await?;
-        let hidden: HashSet<Look> =
-            looks.into_iter().zip(visible).filter_map(|(look, user)| user.is_none().then_some(look)).collect();
-        let taken_back = news.iter().filter_map(|PresenceChange { user_id, recipients, .. }| {
+        let lookups = Vec::from_iter(lookups);
+        let visible = self.visible(&lookups).await?;
+        let hidden: HashSet<PresenceLookup> =
+            lookups.into_iter().zip(visible).filter_map(|(look, user)| user.is_none().then_some(look)).collect();
+        let taken_back = updates.iter().filter_map(|PresenceChange { user_id, recipients, .. }| {
             let mut recipients = recipients.clone();
             for viewers in recipients.values_mut() {
-                viewers.retain(|viewer| hidden.contains(&Look { viewer: *viewer, user_id: *user_id }));
+                viewers.retain(|viewer| hidden.contains(&PresenceLookup { viewer: *viewer, user_id: *user_id }));
             }
             recipients.retain(|_, viewers| !viewers.is_empty());
             (!recipients.is_empty()).then_some(PresenceChange { user_id: *user_id, view: HIDDEN, recipients })

@@ -3,15 +3,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use async_trait::async_trait;
 use domain::{Invariant, PresenceView, Timestamp, User, UserId, ViewerRelation};
 use futures_util::try_join;
-use ports::{Look, PresenceReader, StoreError, error_chain, holds};
+use ports::{PresenceLookup, PresenceReader, StoreError, error_chain, holds};
 use tracing::warn;
 
 use crate::Presence;
 
 #[async_trait]
 impl PresenceReader for Presence {
-    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
-        let visible = self.visible(looks).await?;
+    async fn lookup(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError> {
+        let visible = self.visible(lookups).await?;
         let views = self.views(&visible).await?;
         Ok(visible.iter().map(|user| view_of(user.as_ref(), &views)).collect())
     }
@@ -19,8 +19,8 @@ impl PresenceReader for Presence {
 
 impl Presence {
     /// Like `look`, but returns unknown while the routing table is unavailable. For requests that are not retried.
-    pub async fn look_or_unknown(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
-        let visible = self.visible(looks).await?;
+    pub async fn look_or_unknown(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError> {
+        let visible = self.visible(lookups).await?;
         let views = self.views(&visible).await.unwrap_or_else(|failure| {
             warn!(
                 error = %error_chain(&failure),
@@ -32,19 +32,19 @@ impl Presence {
     }
 
     /// The users that each viewer may see. All privacy rules are applied here.
-    pub(crate) async fn visible(&self, looks: &[Look]) -> Result<Vec<Option<User>>, StoreError> {
-        let users = self.users_by_id(looks.iter().map(|look| look.user_id)).await?;
-        let asked: Vec<Look> = looks
+    pub(crate) async fn visible(&self, lookups: &[PresenceLookup]) -> Result<Vec<Option<User>>, StoreError> {
+        let users = self.users_by_id(lookups.iter().map(|look| look.user_id)).await?;
+        let asked: Vec<PresenceLookup> = lookups
             .iter()
             .copied()
             .filter(|look| users.get(&look.user_id).is_some_and(|user| user.presence_visibility.asks_contacts()))
             .collect();
-        let at_others = looks.iter().copied().filter(|look| {
+        let at_others = lookups.iter().copied().filter(|look| {
             let shows = users.get(&look.user_id).is_some_and(|user| user.presence_visibility.shows_anybody());
             shows && look.viewer != look.user_id
         });
         let (mutual, blocked) = try_join!(self.mutual_contacts(asked), self.blocked(at_others.collect()))?;
-        let visible = looks.iter().map(|look| {
+        let visible = lookups.iter().map(|look| {
             let relation = if blocked.contains(look) { ViewerRelation::Blocked } else { relation(*look, &mutual) };
             users.get(&look.user_id).filter(|user| user.presence_visibility.admits(relation)).cloned()
         });
@@ -53,24 +53,24 @@ impl Presence {
 
     /// Whether visibility and contacts let a viewer see a user, regardless of blocks.
     pub(crate) async fn admits_by_setting(&self, user_id: UserId, viewer: UserId) -> Result<bool, StoreError> {
-        let look = Look { viewer, user_id };
+        let look = PresenceLookup { viewer, user_id };
         let users = self.users_by_id([user_id].into_iter()).await?;
         let mutual = self.mutual_contacts(vec![look]).await?;
         Ok(users.get(&user_id).is_some_and(|user| user.presence_visibility.admits(relation(look, &mutual))))
     }
 
     /// The lookups in which the user has blocked the viewer.
-    pub(crate) async fn blocked(&self, looks: Vec<Look>) -> Result<HashSet<Look>, StoreError> {
-        if looks.is_empty() {
+    pub(crate) async fn blocked(&self, lookups: Vec<PresenceLookup>) -> Result<HashSet<PresenceLookup>, StoreError> {
+        if lookups.is_empty() {
             return Ok(HashSet::new());
         }
-        let pairs: Vec<_> = looks.iter().map(|look| (look.user_id, look.viewer)).collect();
+        let pairs: Vec<_> = lookups.iter().map(|look| (look.user_id, look.viewer)).collect();
         let blocked = self.blocks.blocked(&pairs).await?;
         let answers = || format!("{} answers on {} blocks", blocked.len(), pairs.len());
         if !holds(Invariant::PrivacyEnforced, blocked.len() == pairs.len(), answers) {
             return Err(StoreError::unavailable(answers()));
         }
-        Ok(looks.into_iter().zip(blocked).filter_map(|(look, is_blocked)| is_blocked.then_some(look)).collect())
+        Ok(lookups.into_iter().zip(blocked).filter_map(|(look, is_blocked)| is_blocked.then_some(look)).collect())
     }
 
     /// Users by id, without those that do not exist.
@@ -84,11 +84,14 @@ impl Presence {
     }
 
     /// The lookups in which both users have listed each other as contacts.
-    pub(crate) async fn mutual_contacts(&self, looks: Vec<Look>) -> Result<HashSet<Look>, StoreError> {
-        if looks.is_empty() {
+    pub(crate) async fn mutual_contacts(
+        &self,
+        lookups: Vec<PresenceLookup>,
+    ) -> Result<HashSet<PresenceLookup>, StoreError> {
+        if lookups.is_empty() {
             return Ok(HashSet::new());
         }
-        let ways = looks.iter().flat_map(|look| [(look.viewer, look.user_id), (look.user_id, look.viewer)]);
+        let ways = lookups.iter().flat_map(|look| [(look.viewer, look.user_id), (look.user_id, look.viewer)]);
         let ways: Vec<_> = ways.collect();
         let listed = self.contacts.listed(&ways).await?;
         // A result of the wrong length would shift answers between lookups and disclose presence to the wrong viewer.
@@ -97,7 +100,7 @@ impl Presence {
             return Err(StoreError::unavailable(answers()));
         }
         let both = listed.chunks(2).map(|ways| ways.iter().all(|listed| *listed));
-        Ok(looks.into_iter().zip(both).filter_map(|(look, both)| both.then_some(look)).collect())
+        Ok(lookups.into_iter().zip(both).filter_map(|(look, both)| both.then_some(look)).collect())
     }
 
     /// The presence of these users, for viewers that may see it.
@@ -110,12 +113,12 @@ impl Presence {
         }
         let online: HashSet<UserId> = self.routes.gateways(&user_ids).await?.into_values().flatten().collect();
         // The stored time may be outdated until the end of the last connection is announced.
-        let gone_since = self.transitions.gone_since(&user_ids).await?;
-        let seen = user_ids.into_iter().zip(stored.into_iter().zip(gone_since));
+        let offline_since = self.transitions.offline_since(&user_ids).await?;
+        let seen = user_ids.into_iter().zip(stored.into_iter().zip(offline_since));
         Ok(seen
-            .map(|(user_id, (stored, gone_since))| match online.contains(&user_id) {
+            .map(|(user_id, (stored, offline_since))| match online.contains(&user_id) {
                 true => (user_id, PresenceView::Online),
-                false => (user_id, PresenceView::Offline { last_seen: stored.max(gone_since) }),
+                false => (user_id, PresenceView::Offline { last_seen: stored.max(offline_since) }),
             })
             .collect())
     }
@@ -126,7 +129,7 @@ fn view_of(user: Option<&User>, views: &HashMap<UserId, PresenceView>) -> Presen
     user.and_then(|user| views.get(&user.user_id)).copied().unwrap_or(PresenceView::Unknown)
 }
 
-fn relation(look: Look, mutual: &HashSet<Look>) -> ViewerRelation {
+fn relation(look: PresenceLookup, mutual: &HashSet<PresenceLookup>) -> ViewerRelation {
     if look.viewer == look.user_id {
         ViewerRelation::Oneself
     } else if mutual.contains(&look) {

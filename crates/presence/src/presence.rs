@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{PresenceView, UserId};
+use domain::{DeviceId, PresenceView, UserId};
 use futures_util::future::join_all;
 use ports::{
     BlockStore, ChatReader, Clock, ContactStore, GatewayId, LastSeenStore, MessageReader, PresenceNotifier,
@@ -18,7 +18,7 @@ pub struct Presence {
     /// Queue of presence transitions.
     pub transitions: Arc<dyn PresenceTransitions>,
     /// Sends presence changes to gateways.
-    pub watchers: Arc<dyn PresenceNotifier>,
+    pub notifier: Arc<dyn PresenceNotifier>,
     /// Visibility settings and stored last-seen times.
     pub users: Arc<dyn UserReader>,
     /// Stores last-seen times.
@@ -34,7 +34,7 @@ pub struct Presence {
     /// Current time.
     pub clock: Arc<dyn Clock>,
     /// Users with a pending presence re-check.
-    pub doubts: PendingRechecks,
+    pub rechecks: PendingRechecks,
 }
 
 /// The view for viewers that may no longer see a user: offline, without a last-seen time.
@@ -49,20 +49,25 @@ pub(crate) struct PresenceChange {
 }
 
 impl Presence {
+    /// The devices of a user that are connected now.
+    pub async fn connected_devices(&self, user_id: UserId) -> Result<Vec<DeviceId>, StoreError> {
+        Ok(self.routes.routes(user_id).await?.into_iter().map(|route| route.device_id).collect())
+    }
+
     /// Sends changes to every gateway, because any of them may have subscribers, with one call to each. Returns an error if
     /// some gateway did not receive them.
-    pub(crate) async fn notify_gateways(&self, news: &[PresenceChange]) -> Result<(), StoreError> {
-        if news.is_empty() {
+    pub(crate) async fn notify_gateways(&self, updates: &[PresenceChange]) -> Result<(), StoreError> {
+        if updates.is_empty() {
             return Ok(());
         }
         let gateways = self.routes.live_gateways().await?;
         let told = gateways.iter().map(async |gateway| {
-            let here = news.iter().map(|PresenceChange { user_id, view, recipients }| PresenceUpdate {
+            let here = updates.iter().map(|PresenceChange { user_id, view, recipients }| PresenceUpdate {
                 user_id: *user_id,
                 view: *view,
                 recipients: recipients.get(gateway).cloned().unwrap_or_default(),
             });
-            let told = self.watchers.tell(gateway, here.collect()).await;
+            let told = self.notifier.notify(gateway, here.collect()).await;
             if let Err(failure) = &told {
                 let gateway = &*gateway.0;
                 warn!(

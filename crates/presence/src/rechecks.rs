@@ -40,7 +40,7 @@ impl PendingRechecks {
 /// Guard that marks users for a presence re-check when it is dropped before [`over`](Self::over).
 #[must_use = "dropping it marks the users for a re-check"]
 pub struct RecheckGuard<'a, const N: usize> {
-    doubts: &'a PendingRechecks,
+    rechecks: &'a PendingRechecks,
     user_ids: Option<[UserId; N]>,
 }
 
@@ -53,21 +53,21 @@ impl<const N: usize> RecheckGuard<'_, N> {
 
 impl<const N: usize> Drop for RecheckGuard<'_, N> {
     fn drop(&mut self) {
-        self.doubts.note(self.user_ids.into_iter().flatten());
+        self.rechecks.note(self.user_ids.into_iter().flatten());
     }
 }
 
 impl Presence {
     /// Marks users for a presence re-check. Gateways soon look them up again for every subscriber. Use it after the
     /// visibility of the users has changed, or may have changed.
-    pub fn doubt(&self, user_ids: impl IntoIterator<Item = UserId>) {
-        self.doubts.note(user_ids);
+    pub fn recheck(&self, user_ids: impl IntoIterator<Item = UserId>) {
+        self.rechecks.note(user_ids);
     }
 
     /// Returns a guard that marks users for a re-check when it is dropped before `over`. Create it before a change that
     /// may be cancelled or may have an unknown outcome.
-    pub fn doubting<const N: usize>(&self, user_ids: [UserId; N]) -> RecheckGuard<'_, N> {
-        RecheckGuard { doubts: &self.doubts, user_ids: Some(user_ids) }
+    pub fn recheck_guard<const N: usize>(&self, user_ids: [UserId; N]) -> RecheckGuard<'_, N> {
+        RecheckGuard { rechecks: &self.rechecks, user_ids: Some(user_ids) }
     }
 
     /// Sends pending re-checks to the gateways, with retries, until the task is aborted.
@@ -76,19 +76,19 @@ impl Presence {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beat.tick().await;
-            let to_recheck = std::mem::take(&mut *self.doubts.lock());
+            let to_recheck = std::mem::take(&mut *self.rechecks.lock());
             // The change has no recipients, so its view is unused: gateways look the user up again for each subscriber.
-            let news = to_recheck.iter().map(|user_id| PresenceChange {
+            let updates = to_recheck.iter().map(|user_id| PresenceChange {
                 user_id: *user_id,
                 view: HIDDEN,
                 recipients: BTreeMap::new(),
             });
-            if let Err(failure) = self.notify_gateways(&news.collect::<Vec<_>>()).await {
+            if let Err(failure) = self.notify_gateways(&updates.collect::<Vec<_>>()).await {
                 warn!(
                     error = %error_chain(&failure),
                     "presence re-check could not be sent; retrying at next interval"
                 );
-                self.doubts.note(to_recheck);
+                self.rechecks.note(to_recheck);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::limits::BLOCKS_MAX;
 use domain::{ChatId, PresenceVisibility, Timestamp, UserId};
-use ports::{GatewayId, Look, StoreError};
+use ports::{GatewayId, PresenceLookup, StoreError};
 
 use crate::Presence;
 
@@ -53,10 +53,10 @@ impl Presence {
             return Ok(online);
         }
         let mutual = self
-            .mutual_contacts(all_users(&online).into_iter().map(|viewer| Look { viewer, user_id }).collect())
+            .mutual_contacts(all_users(&online).into_iter().map(|viewer| PresenceLookup { viewer, user_id }).collect())
             .await?;
         for viewers in online.values_mut() {
-            viewers.retain(|viewer| mutual.contains(&Look { viewer: *viewer, user_id }));
+            viewers.retain(|viewer| mutual.contains(&PresenceLookup { viewer: *viewer, user_id }));
         }
         online.retain(|_, viewers| !viewers.is_empty());
         Ok(online)

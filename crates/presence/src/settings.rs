@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use domain::{PresenceView, PresenceVisibility, UserId};
-use ports::{Look, PresenceReader, StoreError, error_chain};
+use ports::{PresenceLookup, PresenceReader, StoreError, error_chain};
 use tracing::warn;
 
 use crate::Presence;
@@ -17,7 +17,7 @@ impl Presence {
                 error = %error_chain(&failure),
                 "notification of a visibility change failed; subscribers are re-checked"
             );
-            self.doubt([user_id]);
+            self.recheck([user_id]);
         }
     }
 
@@ -28,7 +28,7 @@ impl Presence {
                 error = %error_chain(&failure),
                 "notification of a contact change failed; subscribers are re-checked"
             );
-            self.doubt([user_id, contact_id]);
+            self.recheck([user_id, contact_id]);
         }
     }
 
@@ -40,7 +40,7 @@ impl Presence {
                 error = %error_chain(&failure),
                 "notification of a block change failed; subscribers are re-checked"
             );
-            self.doubt([user_id]);
+            self.recheck([user_id]);
         }
     }
 
@@ -50,7 +50,7 @@ impl Presence {
         before: PresenceVisibility,
         after: PresenceVisibility,
     ) -> Result<(), StoreError> {
-        let view = self.look(&[Look { viewer: user_id, user_id }]).await?.remove(0);
+        let view = self.lookup(&[PresenceLookup { viewer: user_id, user_id }]).await?.remove(0);
         let (mut lost, mut gained) = (UsersByGateway::new(), UsersByGateway::new());
         // An offline user needs no pushes: viewers see no difference.
         if view == PresenceView::Online {
@@ -61,30 +61,30 @@ impl Presence {
                 viewers.retain(|viewer| !kept.contains(viewer));
             }
         }
-        let news = [(HIDDEN, lost), (view, gained)];
-        self.notify_gateways(&news.map(|(view, recipients)| PresenceChange { user_id, view, recipients })).await
+        let updates = [(HIDDEN, lost), (view, gained)];
+        self.notify_gateways(&updates.map(|(view, recipients)| PresenceChange { user_id, view, recipients })).await
     }
 
     async fn notify_contacts(&self, one: UserId, other: UserId, are_mutual: bool) -> Result<(), StoreError> {
         let users = self.users_by_id([one, other].into_iter()).await?;
         let share_a_chat = self.partners(one).await?.contains(&other);
-        let mut news = vec![];
+        let mut updates = vec![];
         for (viewer, user_id) in [(one, other), (other, one)] {
             // Contacts matter only for the setting `contacts_only`.
             if !users.get(&user_id).is_some_and(|user| user.presence_visibility.asks_contacts()) {
                 continue;
             }
-            let view = self.look(&[Look { viewer: user_id, user_id }]).await?.remove(0);
-            let is_blocked = !self.blocked(vec![Look { viewer, user_id }]).await?.is_empty();
+            let view = self.lookup(&[PresenceLookup { viewer: user_id, user_id }]).await?.remove(0);
+            let is_blocked = !self.blocked(vec![PresenceLookup { viewer, user_id }]).await?.is_empty();
             let is_told = share_a_chat && view == PresenceView::Online && !is_blocked;
             let recipients = if is_told { self.routes.gateways(&[viewer]).await? } else { UsersByGateway::new() };
-            news.push(PresenceChange { user_id, view: if are_mutual { view } else { HIDDEN }, recipients });
+            updates.push(PresenceChange { user_id, view: if are_mutual { view } else { HIDDEN }, recipients });
         }
-        self.notify_gateways(&news).await
+        self.notify_gateways(&updates).await
     }
 
     async fn notify_block(&self, user_id: UserId, viewer: UserId, is_blocked: bool) -> Result<(), StoreError> {
-        let view = self.look(&[Look { viewer: user_id, user_id }]).await?.remove(0);
+        let view = self.lookup(&[PresenceLookup { viewer: user_id, user_id }]).await?.remove(0);
         // A viewer that the setting excludes has seen no presence before and must not learn of the block.
         let is_told = view == PresenceView::Online
             && self.admits_by_setting(user_id, viewer).await?

@@ -15,6 +15,8 @@ pub enum Program {
     Tansu,
     /// A server that speaks DynamoDB's.
     Dynoxide,
+    /// Another one, slower, which also has point-in-time recovery, backups and tags.
+    Ministack,
     /// Checks the CloudFormation template.
     CfnLint,
     /// Generates requests from the OpenAPI document, and validates the responses against it.
@@ -38,10 +40,11 @@ pub enum Program {
 
 impl Program {
     /// All programs that tests run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::RedisServer,
         Self::Tansu,
         Self::Dynoxide,
+        Self::Ministack,
         Self::CfnLint,
         Self::Schemathesis,
         Self::PreviousTidings,
@@ -57,6 +60,7 @@ impl Program {
             Self::RedisServer => "redis-server",
             Self::Tansu => "tansu",
             Self::Dynoxide => "dynoxide",
+            Self::Ministack => "ministack",
             Self::CfnLint => "cfn-lint",
             Self::Schemathesis => "schemathesis",
             Self::PreviousTidings => "tidings",
@@ -75,6 +79,7 @@ impl Program {
             Self::RedisServer | Self::SystemdAnalyze | Self::Strace => return None,
             Self::Tansu => "TANSU",
             Self::Dynoxide => "DYNOXIDE",
+            Self::Ministack => "MINISTACK",
             Self::CfnLint => "CFN_LINT",
             Self::Schemathesis => "SCHEMATHESIS",
             Self::PreviousTidings => "TIDINGS",
@@ -117,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_cache_holds_has_a_version() {
+    fn cached_programs_have_a_version() {
         for program in Program::ALL.into_iter().chain([Program::CargoDeny, Program::CargoCyclonedx]) {
             let of_machine = matches!(program, Program::RedisServer | Program::SystemdAnalyze | Program::Strace);
             assert_eq!(program.version().is_none(), of_machine, "{program:?}");

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_parser_refuses_is_not_described() {
+    fn refused_keys_are_not_described() {
         let document = asyncapi();
         let schema = json!({ "$ref": "#/components/schemas/ClientFrame", "components": document["components"] });
         let validator = jsonschema::validator_for(&schema).unwrap();

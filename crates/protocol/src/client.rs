@@ -4,6 +4,7 @@
 //! tracks how many the application has stored, `OutgoingQueue` is the queue of outgoing messages, and `Syncs` schedules the
 //! requests for missed messages. [`ClientSession`] combines them with a connection and its reconnects.
 
+mod ack_schedule;
 mod acks;
 mod backoff;
 mod event;

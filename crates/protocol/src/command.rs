@@ -1,7 +1,7 @@
-use domain::{ChatId, UserId, WatermarkKind};
+use domain::{ChatId, Secret, UserId, WatermarkKind};
 
 use crate::advances::Move;
-use crate::frame::{RequestId, SendMessage, Sync};
+use crate::frame::{RequestId, SendMessage, Sync, UpdateMessage};
 use crate::frame_limits::FrameKind;
 
 /// A client's request, to be executed by the services that the gateway calls.
@@ -10,6 +10,8 @@ use crate::frame_limits::FrameKind;
 pub enum Command {
     /// Send a message.
     Send { request_id: RequestId, message: SendMessage },
+    /// Update a message.
+    Update { request_id: RequestId, update: UpdateMessage },
     /// Read missed messages.
     Sync { request_id: RequestId, sync: Sync },
     /// Move a watermark. Only a failure is answered, without a request id. It ends in [`crate::Connection::handle_advanced`].
@@ -20,6 +22,8 @@ pub enum Command {
     PresenceSubscribe { request_id: RequestId, user_ids: Vec<UserId> },
     /// End such a subscription.
     PresenceUnsubscribe { user_ids: Vec<UserId> },
+    /// Renew the authentication of the connection. A success ends in [`crate::Connection::handle_reauthenticated`].
+    Reauth { request_id: RequestId, token: Secret },
     /// A frame type that this version does not know.
     CountUnknown,
 }
@@ -29,6 +33,7 @@ impl Command {
     pub fn kind(&self) -> FrameKind {
         match self {
             Self::Send { .. } => FrameKind::SendMessage,
+            Self::Update { .. } => FrameKind::UpdateMessage,
             Self::Sync { .. } => FrameKind::SyncRequest,
             Self::Advance(Move { kind: WatermarkKind::Delivered, .. }) => FrameKind::Ack,
             Self::Advance(Move { kind: WatermarkKind::Read, .. }) => FrameKind::MarkRead,
@@ -36,6 +41,7 @@ impl Command {
             Self::Typing { is_typing: false, .. } => FrameKind::TypingStop,
             Self::PresenceSubscribe { .. } => FrameKind::PresenceSubscribe,
             Self::PresenceUnsubscribe { .. } => FrameKind::PresenceUnsubscribe,
+            Self::Reauth { .. } => FrameKind::Reauth,
             Self::CountUnknown => FrameKind::Unknown,
         }
     }
@@ -44,8 +50,10 @@ impl Command {
     pub fn request_id(&self) -> Option<&RequestId> {
         match self {
             Self::Send { request_id, .. }
+            | Self::Update { request_id, .. }
             | Self::Sync { request_id, .. }
-            | Self::PresenceSubscribe { request_id, .. } => Some(request_id),
+            | Self::PresenceSubscribe { request_id, .. }
+            | Self::Reauth { request_id, .. } => Some(request_id),
             Self::Advance(_) | Self::Typing { .. } | Self::PresenceUnsubscribe { .. } | Self::CountUnknown => None,
         }
     }
@@ -54,10 +62,14 @@ impl Command {
     pub fn chat_id(&self) -> Option<ChatId> {
         match self {
             Self::Send { message, .. } => Some(message.chat_id),
+            Self::Update { update, .. } => Some(update.chat_id),
             Self::Sync { sync, .. } => Some(sync.chat_id),
             Self::Advance(moved) => Some(moved.chat_id),
             Self::Typing { chat_id, .. } => Some(*chat_id),
-            Self::PresenceSubscribe { .. } | Self::PresenceUnsubscribe { .. } | Self::CountUnknown => None,
+            Self::PresenceSubscribe { .. }
+            | Self::PresenceUnsubscribe { .. }
+            | Self::Reauth { .. }
+            | Self::CountUnknown => None,
         }
     }
 }

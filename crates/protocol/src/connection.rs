@@ -79,7 +79,8 @@ pub enum Output {
     /// Write this frame.
     Send(Bytes),
     /// Execute this command and report its outcome: each command ends in one [`Connection::handle_done`],
-    /// [`Connection::handle_failure`], [`Connection::handle_advanced`] or [`Connection::handle_typing`].
+    /// [`Connection::handle_failure`], [`Connection::handle_advanced`], [`Connection::handle_typing`] or
+    /// [`Connection::handle_reauthenticated`].
     Command(Command),
     /// Count a frame of this kind beyond the limit of the connection.
     CountLimited(FrameKind),
@@ -122,7 +123,7 @@ impl Connection {
         if self.state == ConnectionPhase::Closed {
             return;
         }
-        self.heard(now);
+        self.record_activity(now);
         match Inbound::parse(text) {
             Ok(inbound) => self.handle_frame(now, server_time, inbound),
             Err(error) => self.refuse(now, error),
@@ -134,7 +135,7 @@ impl Connection {
         if self.state == ConnectionPhase::Closed {
             return;
         }
-        self.heard(now);
+        self.record_activity(now);
         let error = ErrorBody::new(ErrorCode::InvalidMessage, "binary frames are not taken; send JSON as text");
         self.refuse(now, FrameError { request_id: None, error });
     }
@@ -142,13 +143,13 @@ impl Connection {
     /// Takes a WebSocket ping or pong.
     pub fn handle_alive(&mut self, now: Instant) {
         if self.state == ConnectionPhase::Open {
-            self.heard(now);
+            self.record_activity(now);
             self.is_within_limit(now, FrameKind::Ping, None);
         }
     }
 
     /// Every frame counts as a heartbeat, and toward the limit of all frames.
-    fn heard(&mut self, now: Instant) {
+    fn record_activity(&mut self, now: Instant) {
         self.last_heard = now;
         self.meter.count(now);
     }
@@ -176,6 +177,7 @@ impl Connection {
                 self.typing.stop(message.chat_id);
                 Command::Send { request_id, message }
             }
+            (ClientFrame::UpdateMessage(update), Some(request_id)) => Command::Update { request_id, update },
             (ClientFrame::SyncRequest(sync), Some(request_id)) => Command::Sync { request_id, sync },
             (ClientFrame::PresenceSubscribe { user_ids }, Some(request_id)) => {
                 Command::PresenceSubscribe { request_id, user_ids }
@@ -200,9 +202,14 @@ impl Connection {
                 self.outputs.push_back(Output::Send(ack.encode(request_id.as_ref())));
                 return;
             }
+            (ClientFrame::Reauth { token }, Some(request_id)) => Command::Reauth { request_id, token },
             (ClientFrame::Unknown, _) => Command::CountUnknown,
             (
-                ClientFrame::SendMessage(_) | ClientFrame::SyncRequest(_) | ClientFrame::PresenceSubscribe { .. },
+                ClientFrame::SendMessage(_)
+                | ClientFrame::UpdateMessage(_)
+                | ClientFrame::SyncRequest(_)
+                | ClientFrame::PresenceSubscribe { .. }
+                | ClientFrame::Reauth { .. },
                 None,
             ) => unreachable!("the parser requires their request_id"),
         };
@@ -241,6 +248,12 @@ impl Connection {
     pub fn handle_done(&mut self, answer: Option<Bytes>) {
         self.commands_in_flight -= 1;
         self.outputs.extend(answer.map(Output::Send));
+    }
+
+    /// Takes the outcome of a renewed authentication: the connection is open until the new token expires.
+    pub fn handle_reauthenticated(&mut self, expires_at: Instant, answer: Option<Bytes>) {
+        self.expires_at = expires_at;
+        self.handle_done(answer);
     }
 
     /// Takes the failure of a command.

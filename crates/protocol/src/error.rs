@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use domain::IngestError;
+use domain::{IngestError, UpdateRefusal};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -206,10 +206,38 @@ impl From<&IngestError> for ErrorCode {
             IngestError::Blocking => Self::InvalidOperation,
             IngestError::CounterMissing => Self::CounterMissing,
             IngestError::Unreadable => Self::InternalError,
+            IngestError::Update(refusal) => refusal.into(),
             IngestError::AboveHead { .. } => Self::InvalidSequence,
             IngestError::Busy => Self::ServerBusy,
             IngestError::StorageFull(_) | IngestError::Unavailable { .. } => Self::ServiceUnavailable,
         }
+    }
+}
+
+impl From<&UpdateRefusal> for ErrorCode {
+    fn from(refusal: &UpdateRefusal) -> Self {
+        match refusal {
+            UpdateRefusal::MessageNotFound | UpdateRefusal::NotReacted => Self::NotFound,
+            UpdateRefusal::NotTheAuthor | UpdateRefusal::MayNotDelete => Self::Forbidden,
+            UpdateRefusal::AlreadyReacted => Self::Conflict,
+            UpdateRefusal::TooOld(_) | UpdateRefusal::TooManyKinds | UpdateRefusal::TooManyReactions => {
+                Self::InvalidOperation
+            }
+        }
+    }
+}
+
+/// `details.reason` of a refused update.
+fn reason(refusal: UpdateRefusal) -> &'static str {
+    match refusal {
+        UpdateRefusal::MessageNotFound => "message_not_found",
+        UpdateRefusal::NotTheAuthor => "not_the_author",
+        UpdateRefusal::MayNotDelete => "may_not_delete",
+        UpdateRefusal::TooOld(_) => "too_old",
+        UpdateRefusal::AlreadyReacted => "already_reacted",
+        UpdateRefusal::NotReacted => "not_reacted",
+        UpdateRefusal::TooManyKinds => "too_many_kinds",
+        UpdateRefusal::TooManyReactions => "too_many_reactions",
     }
 }
 
@@ -218,6 +246,11 @@ impl fmt::Display for ErrorCode {
         f.write_str(self.as_str())
     }
 }
+
+/// `details.reason` if another user does not let the caller reach them. It does not say that this is a block.
+pub const NOT_REACHABLE: &str = "not_reachable";
+/// `details.reason` if the caller has blocked the other user, and can unblock them.
+pub const BLOCKED_BY_YOU: &str = "blocked_by_you";
 
 /// An error as a client sees it: the payload of an `error` frame, and the body of a REST failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -261,6 +294,9 @@ impl From<IngestError> for ErrorBody {
             (IngestError::AboveHead { head }, _) => body.with_details(json!({ "head_sequence": head })),
             // Distinguishes it from a missing right, which has the same code.
             (IngestError::Suspended, _) => body.with_details(json!({ "reason": "account_suspended" })),
+            (IngestError::Blocked, _) => body.with_details(json!({ "reason": NOT_REACHABLE })),
+            (IngestError::Blocking, _) => body.with_details(json!({ "reason": BLOCKED_BY_YOU })),
+            (IngestError::Update(refusal), _) => body.with_details(json!({ "reason": reason(*refusal) })),
             (IngestError::StorageFull(limit), Some(retry_after)) => {
                 let seconds = whole_seconds(retry_after);
                 body.with_details(json!({ "limit": limit.setting(), "retry_after_seconds": seconds }))
@@ -294,6 +330,14 @@ mod tests {
             IngestError::Suspended,
             IngestError::CounterMissing,
             IngestError::Unreadable,
+            IngestError::Update(UpdateRefusal::MessageNotFound),
+            IngestError::Update(UpdateRefusal::NotTheAuthor),
+            IngestError::Update(UpdateRefusal::MayNotDelete),
+            IngestError::Update(UpdateRefusal::TooOld(60)),
+            IngestError::Update(UpdateRefusal::AlreadyReacted),
+            IngestError::Update(UpdateRefusal::NotReacted),
+            IngestError::Update(UpdateRefusal::TooManyKinds),
+            IngestError::Update(UpdateRefusal::TooManyReactions),
             IngestError::AboveHead { head: Sequence(4) },
             IngestError::StorageFull(StorageLimit::MaxGib),
             IngestError::StorageFull(StorageLimit::MinFreeMib),
@@ -312,11 +356,19 @@ mod tests {
             NOT_FOUND
             NOT_A_MEMBER
             IDEMPOTENCY_KEY_REUSED
-            FORBIDDEN
-            INVALID_OPERATION
+            FORBIDDEN {"reason":"not_reachable"}
+            INVALID_OPERATION {"reason":"blocked_by_you"}
             FORBIDDEN {"reason":"account_suspended"}
             COUNTER_MISSING
             INTERNAL_ERROR
+            NOT_FOUND {"reason":"message_not_found"}
+            FORBIDDEN {"reason":"not_the_author"}
+            FORBIDDEN {"reason":"may_not_delete"}
+            INVALID_OPERATION {"reason":"too_old"}
+            CONFLICT {"reason":"already_reacted"}
+            NOT_FOUND {"reason":"not_reacted"}
+            INVALID_OPERATION {"reason":"too_many_kinds"}
+            INVALID_OPERATION {"reason":"too_many_reactions"}
             INVALID_SEQUENCE {"head_sequence":4}
             SERVICE_UNAVAILABLE {"limit":"store.max_gib","retry_after_seconds":30}
             SERVICE_UNAVAILABLE {"limit":"store.min_free_mib","retry_after_seconds":30}

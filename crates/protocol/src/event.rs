@@ -1,12 +1,13 @@
 //! The events of the log, in the envelope that topics and the application's webhook share.
 //!
-//! `{event_type, event_id, event_time, event_version, partition_key, payload, position?}`. The key is the chat id, so
-//! the events of a chat are in order. Unknown fields are ignored. An unknown type or version is an error that the
+//! `{event_type, event_id, event_time, event_version, partition_key, event_number?, payload, position?}`. The key is the
+//! chat id, so the events of a chat are in one partition. Their numbers are the order of their commits. Unknown fields are ignored. An unknown type or version is an error that the
 //! consumer has to handle.
 //!
 //! [`EventContent`] is the one description of the fields of every event. Stores that keep an event until it is
 //! published, or as the log itself, encode the same [`ChangePayload`] (`docs/adr/015-one-event-codec.md`).
 
+mod asyncapi;
 mod payload;
 #[cfg(test)]
 mod tests;
@@ -14,15 +15,25 @@ mod tests;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use domain::{ChatId, ContentError, Event, EventId, TextError, Timestamp};
+use domain::{ChatId, ContentError, Event, EventId, EventKind, EventNumber, TextError, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use payload::MessagePersisted;
+pub use asyncapi::events_asyncapi;
 pub use payload::{ChangePayload, EventContent, event_type};
+use payload::{MessagePersisted, MessageUpdated};
 
 /// The version of the payloads.
 pub const EVENT_VERSION: u32 = 1;
+
+/// The topic of a kind of events in a fleet, without the prefix of the deployment.
+pub const fn topic(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Message => "messages.persisted",
+        EventKind::Member => "memberships.changed",
+        EventKind::Chat => "chats.created",
+    }
+}
 
 /// An event, with its log position if it was read from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +62,9 @@ pub enum EventError {
     /// The name of its chat is out of bounds.
     #[error("the chat name of the event is out of bounds")]
     Name(#[from] TextError),
+    /// The kind of an update is unknown, or it lacks its reaction.
+    #[error("the update of a message is of unknown kind, or lacks its reaction")]
+    Update,
     /// Its lifetime is out of bounds.
     #[error("message_ttl_seconds is {0}, it must be 1 to 31536000")]
     Ttl(u64),
@@ -63,6 +77,7 @@ impl EventEnvelope<'_> {
             EventContent::Message { message, origin_connection_id } => {
                 self.encode_with(MessagePersisted::new(message, origin_connection_id))
             }
+            EventContent::Update { update, message } => self.encode_with(MessageUpdated::new(update, message)),
             EventContent::Change(change) => self.encode_with(change.fields()),
         }
     }
@@ -74,6 +89,7 @@ impl EventEnvelope<'_> {
             event_time: self.event.event_time,
             event_version: EVENT_VERSION,
             partition_key: self.event.body.chat_id(),
+            event_number: self.event.event_number,
             payload,
             position: self.position,
         })
@@ -93,9 +109,11 @@ impl EventEnvelope<'static> {
             MessagePersisted::TYPE => {
                 serde_json::from_str::<MessagePersisted<'_>>(envelope.payload.get())?.try_into()?
             }
+            MessageUpdated::TYPE => serde_json::from_str::<MessageUpdated<'_>>(envelope.payload.get())?.try_into()?,
             change => ChangePayload::parse(change, envelope.payload)?.try_into()?,
         };
-        let event = Event { event_id: envelope.event_id, event_time: envelope.event_time, body };
+        let EventEnvelopeIn { event_id, event_time, event_number, .. } = envelope;
+        let event = Event { event_id, event_time, event_number, body };
         Ok(Self { event: Cow::Owned(event), position: envelope.position })
     }
 }
@@ -107,6 +125,8 @@ struct EventEnvelopeOut<P> {
     event_time: Timestamp,
     event_version: u32,
     partition_key: ChatId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_number: Option<EventNumber>,
     payload: P,
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
@@ -119,6 +139,7 @@ struct EventEnvelopeIn<'a> {
     event_id: EventId,
     event_time: Timestamp,
     event_version: u32,
+    event_number: Option<EventNumber>,
     #[serde(borrow)]
     payload: &'a RawValue,
     position: Option<u64>,

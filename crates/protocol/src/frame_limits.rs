@@ -29,6 +29,8 @@ macro_rules! frame_kinds {
 frame_kinds! {
     /// Sends a message.
     SendMessage = "send_message",
+    /// Updates a message.
+    UpdateMessage = "update_message",
     /// Acknowledges messages.
     Ack = "ack",
     /// Marks messages as read.
@@ -43,6 +45,8 @@ frame_kinds! {
     PresenceSubscribe = "presence_subscribe",
     /// Ends presence subscriptions.
     PresenceUnsubscribe = "presence_unsubscribe",
+    /// Renews the authentication of the connection.
+    Reauth = "reauth",
     /// Proves that the client is alive.
     Heartbeat = "heartbeat",
     /// A type of a later version.
@@ -105,7 +109,7 @@ impl FrameKind {
         use Excess::{Drop, Refuse, Wait};
         use FrameLimit::{PerConnection, PerTypingStart, PerUser};
         match self {
-            Self::SendMessage => PerUser(&[
+            Self::SendMessage | Self::UpdateMessage => PerUser(&[
                 UserLimit::SendPerUser,
                 UserLimit::SendPerChat,
                 UserLimit::MessageMib,
@@ -117,6 +121,7 @@ impl FrameKind {
             Self::PresenceSubscribe => PerUser(&[UserLimit::RestRead]),
             Self::Ack | Self::MarkRead => PerConnection { rate: 50, burst: 500, excess: Wait },
             Self::PresenceUnsubscribe => PerConnection { rate: 10, burst: 100, excess: Wait },
+            Self::Reauth => PerConnection { rate: 1, burst: 10, excess: Refuse },
             Self::Heartbeat | Self::Invalid => PerConnection { rate: 5, burst: 50, excess: Refuse },
             Self::Unknown | Self::Ping => PerConnection { rate: 5, burst: 50, excess: Drop },
         }
@@ -128,6 +133,7 @@ impl ClientFrame {
     pub fn kind(&self) -> FrameKind {
         match self {
             Self::SendMessage(_) => FrameKind::SendMessage,
+            Self::UpdateMessage(_) => FrameKind::UpdateMessage,
             Self::Ack { .. } => FrameKind::Ack,
             Self::MarkRead { .. } => FrameKind::MarkRead,
             Self::SyncRequest(_) => FrameKind::SyncRequest,
@@ -135,6 +141,7 @@ impl ClientFrame {
             Self::Typing { is_typing: false, .. } => FrameKind::TypingStop,
             Self::PresenceSubscribe { .. } => FrameKind::PresenceSubscribe,
             Self::PresenceUnsubscribe { .. } => FrameKind::PresenceUnsubscribe,
+            Self::Reauth { .. } => FrameKind::Reauth,
             Self::Heartbeat => FrameKind::Heartbeat,
             Self::Unknown => FrameKind::Unknown,
         }

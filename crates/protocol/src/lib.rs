@@ -5,7 +5,8 @@
 //!
 //! In reading order: [`ErrorCode`] and [`CloseReason`] are the two code tables; [`frame`] is the vocabulary of the
 //! socket, [`rest`] that of the API and [`event`] that of topics and webhooks; [`Connection`] and [`Outbox`] are the
-//! server's half, [`client`] is the client's. [`asyncapi`] generates the document of the socket from the frames.
+//! server's half, [`client`] is the client's. [`asyncapi`] generates the document of the socket from the frames,
+//! [`event::events_asyncapi`] that of topics and webhooks from the events.
 //! [`schema`] and [`story`] serve that document and the OpenAPI document: schemas of ids and closed sets of words, and
 //! the data of the examples.
 #![warn(missing_docs)]
@@ -20,6 +21,8 @@ mod error;
 pub mod event;
 pub mod frame;
 mod frame_limits;
+mod integer;
+mod notification;
 mod outbox;
 pub mod rest;
 pub mod schema;
@@ -32,9 +35,10 @@ pub use asyncapi::asyncapi;
 pub use close::CloseReason;
 pub use command::Command;
 pub use connection::{Connection, Output, Timing};
-pub use error::{ErrorBody, ErrorCode, Retry, whole_seconds};
+pub use error::{BLOCKED_BY_YOU, ErrorBody, ErrorCode, NOT_REACHABLE, Retry, whole_seconds};
 pub use frame_limits::{Excess, FrameKind, FrameLimit, UserLimit};
-pub use outbox::{Missed, Outbox, Pressure, Queueable};
+pub use notification::NotificationBody;
+pub use outbox::{Missed, Outbox, OutboxBounds, Pressure, Queueable};
 
 /// The version of the contract that `connection_established` announces.
 pub const PROTOCOL_VERSION: u32 = 1;

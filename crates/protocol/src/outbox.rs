@@ -15,11 +15,35 @@ use crate::frame::{PushClass, ServerFrame};
 /// no number of them costs a client a durable push or its connection.
 #[derive(Debug)]
 pub struct Outbox<F = Bytes> {
+    bounds: OutboxBounds,
     queue: VecDeque<F>,
     durable: QueuedLoad,
     ephemeral: QueuedLoad,
     missed_durable: bool,
     missed_ephemeral: bool,
+    unwritten_dropped: bool,
+}
+
+/// The bounds of an outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboxBounds {
+    /// Most queued messages.
+    pub messages: usize,
+    /// Most queued bytes.
+    pub bytes: usize,
+}
+
+impl Default for OutboxBounds {
+    fn default() -> Self {
+        Self { messages: 1000, bytes: 1 << 20 }
+    }
+}
+
+impl OutboxBounds {
+    /// One `part` of the bounds.
+    fn divided_by(self, part: usize) -> Self {
+        Self { messages: self.messages / part, bytes: self.bytes / part }
+    }
 }
 
 /// A frame that can be queued.
@@ -77,24 +101,35 @@ impl QueuedLoad {
         self.bytes -= bytes;
     }
 
-    /// Whether one more frame keeps it within one `part` of the bounds.
-    fn has_room(self, bytes: usize, part: usize) -> bool {
-        self.messages < Outbox::MESSAGES_MAX / part && self.bytes + bytes <= Outbox::BYTES_MAX / part
+    /// Whether one more frame keeps it within the bounds.
+    fn has_room(self, bytes: usize, bounds: OutboxBounds) -> bool {
+        self.messages < bounds.messages && self.bytes + bytes <= bounds.bytes
     }
 }
 
 impl<F> Default for Outbox<F> {
     fn default() -> Self {
+        Self::new(OutboxBounds::default())
+    }
+}
+
+impl<F> Outbox<F> {
+    /// An empty queue.
+    pub fn new(bounds: OutboxBounds) -> Self {
         let (durable, ephemeral) = Default::default();
-        Self { queue: VecDeque::new(), durable, ephemeral, missed_durable: false, missed_ephemeral: false }
+        Self {
+            bounds,
+            queue: VecDeque::new(),
+            durable,
+            ephemeral,
+            missed_durable: false,
+            missed_ephemeral: false,
+            unwritten_dropped: false,
+        }
     }
 }
 
 impl Outbox {
-    /// Most queued messages.
-    pub const MESSAGES_MAX: usize = 1000;
-    /// Most queued bytes.
-    pub const BYTES_MAX: usize = 1 << 20;
     /// Capacity that an empty queue may keep; the rest of a burst's allocation is freed.
     const CAPACITY_KEPT: usize = 32;
 }
@@ -104,15 +139,15 @@ impl<F: Queueable> Outbox<F> {
     pub fn push(&mut self, frame: F) -> usize {
         let bytes = frame.bytes();
         let dropped = match frame.class() {
-            PushClass::Ephemeral if !self.all().has_room(bytes, 2) => {
+            PushClass::Ephemeral if !self.all().has_room(bytes, self.bounds.divided_by(2)) => {
                 self.missed_ephemeral = true;
                 return 1;
             }
-            PushClass::Durable if !self.durable.has_room(bytes, 1) => {
+            PushClass::Durable if !self.durable.has_room(bytes, self.bounds) => {
                 self.missed_durable = true;
                 return 0;
             }
-            PushClass::Durable if !self.all().has_room(bytes, 1) => self.drop_ephemeral(),
+            PushClass::Durable if !self.all().has_room(bytes, self.bounds) => self.drop_ephemeral(),
             PushClass::Durable | PushClass::Ephemeral => 0,
         };
         self.load(&frame).add(bytes);
@@ -139,7 +174,7 @@ impl<F: Queueable> Outbox<F> {
     /// Whether durable pushes are near the bound: at four fifths of either.
     pub fn pressure(&self) -> Pressure {
         let QueuedLoad { messages, bytes } = self.durable;
-        let near = messages * 5 >= Outbox::MESSAGES_MAX * 4 || bytes * 5 >= Outbox::BYTES_MAX * 4;
+        let near = messages * 5 >= self.bounds.messages * 4 || bytes * 5 >= self.bounds.bytes * 4;
         if near || (self.missed_durable && messages > 0) { Pressure::Near } else { Pressure::Easy }
     }
 
@@ -151,6 +186,11 @@ impl<F: Queueable> Outbox<F> {
             return Some(Missed::Durable);
         }
         (self.queue.is_empty() && std::mem::take(&mut self.missed_ephemeral)).then_some(Missed::Ephemeral)
+    }
+
+    /// Whether ephemeral pushes were dropped after they had been queued, once. Refused ones do not count: their callers know.
+    pub fn take_unwritten_dropped(&mut self) -> bool {
+        std::mem::take(&mut self.unwritten_dropped)
     }
 
     fn all(&self) -> QueuedLoad {
@@ -172,6 +212,7 @@ impl<F: Queueable> Outbox<F> {
         self.queue.retain(|frame| frame.class() == PushClass::Durable);
         let QueuedLoad { messages, .. } = std::mem::take(&mut self.ephemeral);
         self.missed_ephemeral |= messages > 0;
+        self.unwritten_dropped |= messages > 0;
         messages
     }
 }
@@ -204,6 +245,24 @@ mod tests {
         let mut outbox = Outbox::default();
         fill(&mut outbox, 40, 64 * 1024);
         assert_eq!(std::iter::from_fn(|| outbox.pop()).map(|frame| frame.len()).sum::<usize>(), 1 << 20);
+    }
+
+    #[test]
+    fn a_queue_keeps_the_bounds_that_it_is_given() {
+        let mut outbox = Outbox::new(OutboxBounds { messages: 5, bytes: 100 });
+        for _ in 0..5 {
+            outbox.push(typing());
+        }
+        assert_eq!(outbox.waiting().0, 1, "half of the bytes are for ephemeral pushes");
+        fill(&mut outbox, 3, 1);
+        assert_eq!(outbox.pressure(), Pressure::Easy);
+        fill(&mut outbox, 1, 1);
+        assert_eq!(outbox.pressure(), Pressure::Near);
+        fill(&mut outbox, 9, 1);
+        assert_eq!(outbox.waiting(), (5, 5));
+        let mut outbox = Outbox::new(OutboxBounds { messages: 5, bytes: 100 });
+        fill(&mut outbox, 3, 40);
+        assert_eq!(outbox.waiting(), (2, 80));
     }
 
     #[test]

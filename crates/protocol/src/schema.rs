@@ -9,7 +9,7 @@ use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::frame::ChatChangeKind;
+use crate::frame::{ChatChangeKind, UpdateName};
 
 const VISIBILITIES: [Visibility; 3] = [Visibility::Everyone, Visibility::ContactsOnly, Visibility::Nobody];
 
@@ -83,6 +83,8 @@ closed_sets! {
     GroupInvites = domain::GroupInvites::ALL,
     /// The kind of change to a chat. Later versions may add kinds, which clients ignore.
     ChatChange = ChatChangeKind::ANNOUNCED,
+    /// What an update did to its message. Later versions may add kinds, which clients ignore.
+    UpdateKind = UpdateName::ANNOUNCED,
     /// Why the server ends a connection.
     CloseReason = crate::CloseReason::ALL.map(crate::CloseReason::as_str),
 }

@@ -7,7 +7,8 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, PasskeyId, ReportId, SessionId, Timestamp, UserId,
+    ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, PasskeyId, Reaction, ReportId, SessionId, Timestamp,
+    UserId,
 };
 
 macro_rules! story {
@@ -38,6 +39,14 @@ story! {
     second_message: MessageId = "msg_01K9D37Q2WB8X4KC6PF9MSG002",
     /// The message that Ada sends in the examples.
     third_message: MessageId = "msg_01K9D3CVT0N6Z2XG4QH8MSG003",
+    /// The entry of Ada's reaction to Bob's answer.
+    reaction_entry: MessageId = "msg_01K9D3H1BXE5T1RV7MN3MSG004",
+    /// The entry of the removal of her reaction.
+    removal_entry: MessageId = "msg_01K9D3H2CYE5T1RV7MN3MSG005",
+    /// The entry of Ada's edit of her first message.
+    edit_entry: MessageId = "msg_01K9D3H3DZE5T1RV7MN3MSG006",
+    /// The entry of its deletion.
+    deletion_entry: MessageId = "msg_01K9D3H4E0E5T1RV7MN3MSG007",
     /// Ada's report.
     report: ReportId = "rep_01K9D3E2RNV5X7KB1ZS6REP001",
     /// Ada's session on her phone.
@@ -58,6 +67,16 @@ story! {
     first_send: ClientMessageId = "0d9f4c52-7b1e-4a63-8f25-6c3e9a7b1d04",
     /// Ada's client message id of the send in the examples.
     send: ClientMessageId = "e83a1b67-2c5d-4e90-b7f4-91d60c8e35a2",
+    /// Ada's client message id of her reaction.
+    update: ClientMessageId = "3f6a08d1-95c2-4e7b-a0d4-57b1e2c96f83",
+    /// Ada's client message id of the removal of her reaction.
+    unreact: ClientMessageId = "a1c95e27-40d8-4b63-9f12-8e6d73b0f54c",
+    /// Ada's client message id of her edit.
+    edit: ClientMessageId = "6be2f7d4-1a09-4c58-b3e6-0d94a5c7218f",
+    /// Ada's client message id of her deletion.
+    deletion: ClientMessageId = "d50b8c36-7e24-4f91-a86d-29f1e3b7c045",
+    /// Ada's reaction to Bob's answer.
+    reaction: Reaction = "👍",
     /// When Ada signed in.
     morning: Timestamp = "2026-03-14T09:00:00.000Z",
     /// The time of Ada's first message.
@@ -78,8 +97,12 @@ pub const ADA_PHONE: &str = "+14155550101";
 pub const BOB_PHONE: &str = "+14155550102";
 /// Ada's first message.
 pub const FIRST_CONTENT: &str = "Are we still sailing on Saturday?";
+/// Ada's first message after her edit.
+pub const EDITED_CONTENT: &str = "Are we still sailing on Sunday?";
 /// Bob's answer.
 pub const SECOND_CONTENT: &str = "Wind is good. See you at ten.";
+/// The access token of Ada's phone, shortened.
+pub const ACCESS_TOKEN: &str = "eyJhbGciOiJFZERTQSJ9.eyJkZXZpY2UiOiJwaG9uZSJ9.c2lnbmF0dXJl";
 /// The message that Ada sends in the examples.
 pub const CONTENT: &str = "I bring the charts.";
 

@@ -2,9 +2,9 @@
 //! many on shared engines. Their common parts are here and in [`rest`].
 
 #[cfg(feature = "fleet")]
-mod fleet;
+pub(crate) mod fleet;
 mod rest;
-mod single;
+pub(crate) mod single;
 
 use std::sync::Arc;
 
@@ -20,9 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::admin::AdminState;
-#[cfg(not(feature = "fleet"))]
-use crate::config::without_fleet;
-use crate::config::{Config, OtpSenderKind as Sender, StoreEngine};
+use crate::config::{Config, OtpSenderKind as Sender};
 use crate::health::HealthState;
 
 /// The code that `--dev` accepts for every phone.
@@ -67,16 +65,7 @@ pub(crate) async fn compose(
     security: Arc<dyn SecurityEvents>,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<ComposedService> {
-    match config.store.engine {
-        StoreEngine::Embedded => single::compose(config, security).await,
-        #[cfg(feature = "fleet")]
-        StoreEngine::Dynamodb => fleet::compose(config, security, stopped).await,
-        #[cfg(not(feature = "fleet"))]
-        StoreEngine::Dynamodb => {
-            drop(stopped);
-            Err(without_fleet())
-        }
-    }
+    config.store.engine.descriptor().compose(config, security, stopped).await
 }
 
 /// Runs fanout in the background.
@@ -84,13 +73,15 @@ fn spawn_fanout(fanout: &Arc<Fanout>, log: Arc<dyn EventLog>, background: &mut J
     let consuming = fanout.clone();
     background.spawn(async move { consuming.run(log).await });
     let telling = fanout.clone();
-    background.spawn(async move { telling.tell_receipts().await });
+    background.spawn(async move { telling.push_receipts().await });
 }
 
 /// Runs the background tasks of a gateway: route heartbeats, presence pushes to subscribers, and draining.
 fn spawn_gateway(gateway: &Arc<Gateway>, background: &mut JoinSet<()>) {
     let keeping = gateway.clone();
     background.spawn(async move { keeping.keep_routes().await });
+    let checking = gateway.clone();
+    background.spawn(async move { checking.recheck_connections().await });
     let showing = gateway.clone();
     background.spawn(async move { showing.watch_presence().await });
     let draining = gateway.hub.clone();

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 pub use sources::{ADMIN_TOKEN_FILE, ConfigError, Sources, load};
 pub(crate) use unsafe_settings::UnsafeSeverity;
-#[cfg(not(feature = "fleet"))]
 pub use values::without_fleet;
 
 /// All settings, structured as in the file. An empty string means that the key is not set.
@@ -30,6 +29,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Origins of other pages that may call the API from a browser, separated by commas, or `*`.
     pub allowed_origins: String,
+    /// Origins of pages that may show the web client in a frame, separated by commas.
+    pub frame_ancestors: String,
     /// Networks of proxies that are trusted to forward client addresses, separated by commas.
     pub trusted_proxies: String,
     /// Most connections of the public listener that are not WebSockets.
@@ -60,6 +61,7 @@ pub struct Config {
     pub rpc: RpcSettings,
     pub notify: NotifySettings,
     pub webhook: WebhookSettings,
+    pub messages: MessageSettings,
     pub retention: RetentionSettings,
     pub limits: LimitSettings,
 }
@@ -242,8 +244,8 @@ pub struct StoreSettings {
     pub cache_mib: u64,
     /// Time within which the bytes of deleted rows leave the files of the store; 0 leaves them to the engine.
     pub erase_within_seconds: u64,
-    /// Bytes of the embedded store's tables from which on sends are refused, in GiB; 0 means unlimited.
-    pub max_gib: u64,
+    /// Bytes of the embedded store's tables from which on sends are refused, in GiB or parts of one; 0 means unlimited.
+    pub max_gib: f64,
     /// Free bytes of the disk below which sends are refused, in MiB; 0 means none.
     pub min_free_mib: u64,
     /// Interval between scrubs, which verify the checksums of all files; 0 disables them.
@@ -377,6 +379,14 @@ pub struct WebhookSettings {
     pub events: String,
 }
 
+/// What members may do with messages that are sent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageSettings {
+    /// The age up to which authors edit and delete their messages; 0 means unlimited.
+    pub update_window_seconds: u64,
+}
+
 /// Retention of the whole service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -425,6 +435,7 @@ impl Default for Config {
             data_dir: "tidings-data".into(),
             listen: loopback(8080),
             allowed_origins: String::new(),
+            frame_ancestors: String::new(),
             trusted_proxies: String::new(),
             http_connections_max: 10_000,
             http_connections_per_address_max: 2500,
@@ -491,7 +502,7 @@ impl Default for Config {
                 engine: StoreEngine::Embedded,
                 cache_mib: 64,
                 erase_within_seconds: 24 * 3600,
-                max_gib: 0,
+                max_gib: 0.0,
                 min_free_mib: 256,
                 scrub_every_seconds: 0,
                 scrub_mib_per_second: 16,
@@ -545,6 +556,7 @@ impl Default for Config {
                 secret_file: String::new(),
                 events: "message,member,chat".into(),
             },
+            messages: MessageSettings { update_window_seconds: 48 * 60 * 60 },
             retention: RetentionSettings { message_days: 0 },
             limits: LimitSettings {
                 otp_request_per_phone: 3,

@@ -1,22 +1,23 @@
 //! Checks everything that a service needs, and reports problems and their remedies in plain words.
 
 #[cfg(feature = "fleet")]
-mod fleet;
+pub(crate) mod fleet;
+mod running;
+pub(crate) mod single;
 
-use std::io::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use embedded::EmbeddedStore;
+use auth::{ExternalConfig, KeySetError};
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::statvfs::statvfs;
-use ports::{Clock, RandomIds, SystemClock, error_chain};
+use ports::{Clock, SystemClock, error_chain};
 use serde::Serialize;
 
-use crate::config::{Config, StoreEngine, UnsafeSeverity};
-use crate::embedded_config::store_key;
+pub use self::running::{RunningService, ServiceReadiness};
+use crate::config::{Config, UnsafeSeverity};
+use crate::external_issuer;
 use crate::outward::receiver;
 use crate::tls::CertificateFiles;
 
@@ -30,6 +31,12 @@ pub struct CheckFinding {
     pub message: String,
 }
 
+impl CheckFinding {
+    pub(crate) fn new(check: &'static str, (verdict, message): (CheckResult, String)) -> Self {
+        Self { check, verdict, message }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckResult {
@@ -40,58 +47,27 @@ pub enum CheckResult {
     Bad,
 }
 
-/// Less free space than this will soon be a problem for a data directory.
-const SPACE_BYTES_MIN: u64 = 1 << 30;
 /// With fewer open files than this, connections will be refused.
 const FILES_MIN: u64 = 8192;
-/// A slower fsync noticeably delays every send.
-const FSYNC_SLOW: Duration = Duration::from_millis(20);
 
 /// A certificate should be renewed before this much time is left.
 const CERTIFICATE_TIME_MIN: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Checks this machine against a configuration, without lasting changes.
-pub async fn examine(config: &Config) -> Vec<CheckFinding> {
+/// Checks this machine against a configuration, without lasting changes. Addresses and files in use are no problem if
+/// the running service of this configuration uses them.
+pub async fn examine(config: &Config, running: Option<&RunningService>) -> Vec<CheckFinding> {
     let mut findings = Vec::new();
     let mut note = |check, verdict, message| findings.push(CheckFinding { check, verdict, message });
+    if let Some(running) = running {
+        let (verdict, message) = running.examine();
+        note("service", verdict, message);
+    }
     for (key, address) in config.addresses() {
-        match TcpListener::bind(address) {
-            Ok(_) => note(key, CheckResult::Good, format!("{address} is free")),
-            Err(error) => note(
-                key,
-                CheckResult::Bad,
-                format!(
-                    "cannot listen on {address}: {error}; stop the process that uses it or set `{key}` to another address"
-                ),
-            ),
-        }
+        let (verdict, message) = listener(key, address, running);
+        note(key, verdict, message);
     }
-    match config.store.engine {
-        StoreEngine::Embedded => {
-            // Checked first: to open the store restricts its files.
-            let open = embedded::mode_open_to_others(&config.data_dir);
-            let (verdict, message) = data_directory(config).await;
-            note("data_dir", verdict, message);
-            if verdict == CheckResult::Good {
-                let (verdict, message) = access(&config.data_dir, open);
-                note("access", verdict, message);
-            }
-            if verdict == CheckResult::Good {
-                let (verdict, message) = space(&config.data_dir);
-                note("disk space", verdict, message);
-                let (verdict, message) = fsync(&config.data_dir);
-                note("fsync", verdict, message);
-            }
-        }
-        #[cfg(feature = "fleet")]
-        StoreEngine::Dynamodb => {
-            for (check, (verdict, message)) in fleet::examine(config).await {
-                note(check, verdict, message);
-            }
-        }
-        #[cfg(not(feature = "fleet"))]
-        StoreEngine::Dynamodb => note("store.engine", CheckResult::Bad, crate::config::without_fleet().to_string()),
-    }
+    findings.extend(config.store.engine.descriptor().examine(config, running).await);
+    let mut note = |check, verdict, message| findings.push(CheckFinding { check, verdict, message });
     let (verdict, message) = open_files();
     note("open files", verdict, message);
     for (key, url, secret_file) in config.receivers() {
@@ -103,6 +79,10 @@ pub async fn examine(config: &Config) -> Vec<CheckFinding> {
     for files in CertificateFiles::of(config).into_iter().flatten() {
         let (verdict, message) = certificate(&files);
         note(files.table, verdict, message);
+    }
+    if let Ok(Some(external)) = config.external_issuer() {
+        let (verdict, message) = issuer(&external).await;
+        note("auth.external", verdict, message);
     }
     if let Ok(Some(party)) = config.relying_party() {
         let (rp_id, origins) = (party.rp_id(), party.origins().join(", "));
@@ -122,6 +102,42 @@ pub async fn examine(config: &Config) -> Vec<CheckFinding> {
     findings
 }
 
+/// Whether a service can listen on an address, or the running one does.
+fn listener(key: &str, address: SocketAddr, running: Option<&RunningService>) -> (CheckResult, String) {
+    let current = running.and_then(|service| service.listeners.get(key));
+    match TcpListener::bind(address) {
+        Ok(_) => match current {
+            Some(current) if address.port() != 0 => (
+                CheckResult::Warning,
+                format!("the running service listens on {current}; {address} is free and applies after a restart"),
+            ),
+            _ => (CheckResult::Good, format!("{address} is free")),
+        },
+        Err(_) if current == Some(&address) => (CheckResult::Good, format!("the running service listens on {address}")),
+        Err(error) => (
+            CheckResult::Bad,
+            format!(
+                "cannot listen on {address}: {error}; stop the process that uses it or set `{key}` to another address"
+            ),
+        ),
+    }
+}
+
+/// Whether the keys of the external identity provider can be used now.
+async fn issuer(external: &ExternalConfig) -> (CheckResult, String) {
+    match external.check().await {
+        Ok(1) => (CheckResult::Good, format!("1 key of `{}` can be used", external.issuer)),
+        Ok(keys) => (CheckResult::Good, format!("{keys} keys of `{}` can be used", external.issuer)),
+        Err(error @ KeySetError::Unusable(_)) => {
+            (CheckResult::Bad, format!("{}; {}", error_chain(&error), external_issuer::remedy(external)))
+        }
+        Err(error @ KeySetError::Unavailable(_)) => (
+            CheckResult::Warning,
+            format!("{}; tokens are refused until the issuer can be reached from this machine", error_chain(&error)),
+        ),
+    }
+}
+
 /// The validity of a listener's certificate.
 fn certificate(files: &CertificateFiles) -> (CheckResult, String) {
     match files.expires_at() {
@@ -134,99 +150,6 @@ fn certificate(files: &CertificateFiles) -> (CheckResult, String) {
         ),
         Ok(at) => (CheckResult::Good, format!("the certificate is good until {at}")),
         Err(error) => (CheckResult::Bad, error_chain(&error).to_string()),
-    }
-}
-
-/// Opens the store as the service would. If the directory does not exist yet, checks that it can be created.
-async fn data_directory(config: &Config) -> (CheckResult, String) {
-    let directory = &config.data_dir;
-    let key = match store_key(config) {
-        Ok(key) => key,
-        Err(error) => return (CheckResult::Bad, format!("{error:#}")),
-    };
-    let encrypted = key.as_ref().map(|key| format!(", encrypted with key {}", key.id())).unwrap_or_default();
-    let shown = directory.display();
-    if !directory.exists() {
-        return match tempfile_in(nearest_existing(directory)) {
-            Ok(_) => (CheckResult::Good, format!("`{shown}` does not exist yet and will be created")),
-            Err(error) => {
-                (CheckResult::Bad, format!("`{shown}` cannot be created: {error}; choose another --data-dir"))
-            }
-        };
-    }
-    let settings = embedded::Config { key, ..embedded::Config::default() };
-    let store = EmbeddedStore::open(directory, settings, Arc::new(SystemClock), Arc::new(RandomIds));
-    match store {
-        Ok(store) => {
-            store.close().await;
-            (CheckResult::Good, format!("`{shown}` opens{encrypted}"))
-        }
-        Err(error) => (CheckResult::Bad, error_chain(&error).to_string()),
-    }
-}
-
-/// Whether other users have access to the data directory. `was_open` is its mode before the store was opened, if they
-/// had.
-fn access(directory: &Path, was_open: std::io::Result<Option<u32>>) -> (CheckResult, String) {
-    let shown = directory.display();
-    match (was_open, embedded::mode_open_to_others(directory)) {
-        (Ok(None), Ok(None)) => (CheckResult::Good, "only its owner can use the data directory".to_owned()),
-        (Ok(Some(mode)), Ok(None)) => (
-            CheckResult::Warning,
-            format!("`{shown}` had mode {mode:04o}, so other users could read it; it is now restricted to its owner"),
-        ),
-        (_, Ok(Some(mode))) => (
-            CheckResult::Warning,
-            format!(
-                "`{shown}` has mode {mode:04o} and belongs to another user; run `chown` to the user of the service and \
-                 `chmod 700`"
-            ),
-        ),
-        (Err(error), _) | (_, Err(error)) => {
-            (CheckResult::Bad, format!("the mode of `{shown}` cannot be read: {error}"))
-        }
-    }
-}
-
-fn space(directory: &Path) -> (CheckResult, String) {
-    match statvfs(nearest_existing(directory)) {
-        Ok(stat) => {
-            let free = stat.blocks_available() * stat.fragment_size();
-            let message = format!("{} MiB free", free >> 20);
-            if free >= SPACE_BYTES_MIN {
-                (CheckResult::Good, message)
-            } else {
-                (
-                    CheckResult::Warning,
-                    format!("{message}; below 1 GiB sends will soon fail: make room or move --data-dir"),
-                )
-            }
-        }
-        Err(error) => (CheckResult::Bad, format!("free space cannot be read: {error}")),
-    }
-}
-
-/// Times a few small writes with fsync, like those of a commit.
-fn fsync(directory: &Path) -> (CheckResult, String) {
-    let timed = || -> std::io::Result<Duration> {
-        let mut file = tempfile_in(nearest_existing(directory))?;
-        let mut times = Vec::new();
-        for _ in 0..9 {
-            let begin = Instant::now();
-            file.write_all(&[0; 4096])?;
-            file.sync_data()?;
-            times.push(begin.elapsed());
-        }
-        times.sort();
-        Ok(times[times.len() / 2])
-    };
-    match timed() {
-        Ok(median) if median <= FSYNC_SLOW => (CheckResult::Good, format!("one takes {:.2} ms", millis(median))),
-        Ok(median) => (
-            CheckResult::Warning,
-            format!("one takes {:.2} ms, and every send waits for one; use a faster disk", millis(median)),
-        ),
-        Err(error) => (CheckResult::Bad, format!("a file in the data directory cannot be written: {error}")),
     }
 }
 
@@ -257,8 +180,4 @@ fn nearest_existing(path: &Path) -> &Path {
         };
     }
     path
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
 }

@@ -10,6 +10,7 @@ use embedded::StoreKey;
 
 use crate::config::{Config, StoreSettings};
 
+const GIB: f64 = (1 << 30) as f64;
 /// Longest secret that a command may print.
 const SECRET_BYTES_MAX: u64 = 4096;
 
@@ -17,7 +18,7 @@ const SECRET_BYTES_MAX: u64 = 4096;
 pub(crate) fn embedded_config(config: &Config) -> anyhow::Result<embedded::Config> {
     Ok(embedded::Config {
         cache_bytes: config.store.cache_mib << 20,
-        used_bytes_max: (config.store.max_gib > 0).then_some(config.store.max_gib << 30),
+        used_bytes_max: (config.store.max_gib > 0.0).then_some((config.store.max_gib * GIB) as u64),
         free_bytes_min: config.store.min_free_mib << 20,
         erase_within: config.erase_within(),
         key: store_key(config)?,

@@ -12,6 +12,7 @@ pub mod doctor;
 mod embedded_config;
 #[cfg(feature = "fleet")]
 mod engines;
+mod external_issuer;
 mod forwarded;
 mod headers;
 mod health;
@@ -27,6 +28,7 @@ mod reload;
 mod run;
 mod scrub;
 mod security_events;
+mod store_engine;
 mod telemetry;
 mod tls;
 pub mod tools;

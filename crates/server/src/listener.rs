@@ -5,7 +5,8 @@
 //! until its upgrade. From then on the gateway owns it and applies its own limits.
 //!
 //! `admission` decides which connections and requests are served. `requests` applies its bounds to requests, `metered` to
-//! the bytes of a connection, and `connection` has their common state. `docs/security.md` lists all bounds.
+//! the bytes of a connection, and `connection` has their common state. `token_routes` names the routes that verify tokens.
+//! `docs/security.md` lists all bounds.
 //!
 //! `unread` keeps a connection open if its request was answered without reading the body, also within limits. `linger`
 //! closes a connection beyond those limits such that its client can still read the response.
@@ -15,6 +16,7 @@ mod connection;
 mod linger;
 mod metered;
 mod requests;
+mod token_routes;
 mod unread;
 
 use std::convert::Infallible;
@@ -52,6 +54,7 @@ use self::connection::{AnswerBody, ConnectionStage};
 use self::linger::Lingering;
 use self::metered::Metered;
 pub(crate) use self::requests::bounded;
+use self::requests::refuse_preflight;
 
 /// Timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -216,7 +219,10 @@ impl HttpConnection {
         let (mut request, unread) = unread::returning(request);
         let address = self.admission.client(self.address, request.headers());
         request.extensions_mut().insert(ConnectInfo(address));
-        let mut response = self.app.clone().oneshot(request).await?;
+        let mut response = match refuse_preflight(&self.admission, address, &request) {
+            Some(refusal) => refusal,
+            None => self.app.clone().oneshot(request).await?,
+        };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // No request follows.
             state.upgrade();

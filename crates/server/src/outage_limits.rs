@@ -23,7 +23,7 @@ impl OutageLimits {
         Self { shared, own, away_until: Mutex::new(None) }
     }
 
-    fn is_away(&self) -> bool {
+    fn is_unavailable(&self) -> bool {
         lock(&self.away_until).is_some_and(|until| Instant::now() < until)
     }
 }
@@ -31,7 +31,7 @@ impl OutageLimits {
 #[async_trait]
 impl RateLimiter for OutageLimits {
     async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
-        if self.is_away() {
+        if self.is_unavailable() {
             return self.own.take_all(takes).await;
         }
         match self.shared.take_all(takes).await {

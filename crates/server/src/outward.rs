@@ -11,7 +11,7 @@ use notify::{
 };
 use ports::{
     ChatReader, Clock, DeadLetterStore, EventLog, Ids, MemberCache, MessageReader, NoticeStore, PushDeviceStore,
-    Routes, UserReader, WatermarkStore,
+    Routes, UserReader, WatermarkStore, WebhookPause,
 };
 use webhook::Webhook;
 
@@ -40,6 +40,8 @@ pub(crate) struct OutwardPorts {
     pub(crate) devices: Arc<dyn PushDeviceStore>,
     pub(crate) notices: Arc<dyn NoticeStore>,
     pub(crate) dead_letters: Arc<dyn DeadLetterStore>,
+    /// The other processes that deliver the webhook; `None` on one machine.
+    pub(crate) webhook_peers: Option<Arc<dyn WebhookPause>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
 }
@@ -49,7 +51,7 @@ pub(crate) fn outward(
     vapid: Option<Arc<VapidKeys>>,
     ports: OutwardPorts,
 ) -> anyhow::Result<(Arc<Providers>, Outward)> {
-    let OutwardPorts { log, messages, dead_letters, clock, .. } = &ports;
+    let OutwardPorts { log, messages, dead_letters, webhook_peers, clock, .. } = &ports;
     let webhook = match &config.webhook {
         webhook if webhook.url.is_empty() => None,
         webhook => {
@@ -58,6 +60,7 @@ pub(crate) fn outward(
                 log: log.clone(),
                 messages: messages.clone(),
                 dead_letters: dead_letters.clone(),
+                peers: webhook_peers.clone(),
                 clock: clock.clone(),
             };
             let kinds = event_kinds(&webhook.events)?;

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use crate::admin;
 use crate::compose::{ComposedService, compose};
 use crate::config::Config;
+use crate::external_issuer;
 use crate::forwarded::TrustedProxies;
 use crate::health::{self, HealthState};
 use crate::listener::{self, Admission, HttpListener, ListenerBounds};
@@ -52,13 +53,15 @@ pub async fn run(
     let manager = Arc::new(NotifySocket::from_environment());
     // Bound first: with an address in use the data directory stays untouched.
     let public = bind("listen", config.listen)?;
+    let private = bind("admin.listen", config.admin.listen)?;
     // Port 0 takes any free port.
     config.listen = public.local_addr()?;
-    let private = bind("admin.listen", config.admin.listen)?;
+    config.admin.listen = private.local_addr()?;
     let [public_certificate, admin_certificate] = tls::open(&config)?;
     let [public_tls, admin_tls] = [&public_certificate, &admin_certificate].map(Option::is_some);
     let security = security_events::open(&config.security_events)
         .with_context(|| format!("cannot write `security_events.file`, `{}`", config.security_events.file))?;
+    external_issuer::check(&config).await?;
     let (stop, stopped) = watch::channel(false);
     let ComposedService { app, admin, hub, keys, standing, mut listeners, mut commits, mut background, mut engine } =
         compose(&config, security.stream(), stopped.clone()).await?;
@@ -115,7 +118,9 @@ pub async fn run(
     info!(%public_address, %admin_address, data_dir = %config.data_dir.display(), "ready");
     let scheme = if public_tls { "https" } else { "http" };
     let listening = format!("listening on {scheme}://{public_address}");
-    writeln!(std::io::stdout(), "{listening}").context("cannot write to standard output")?;
+    if let Err(error) = writeln!(std::io::stdout(), "{listening}") {
+        warn!(error = %error_chain(&error), "cannot print the address; the service runs without standard output");
+    }
     manager.ready(&listening);
 
     // These tasks never end by design. If one ends, it has failed unexpectedly, and restarting the process is better

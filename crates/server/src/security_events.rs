@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_drops_events_and_blocks_nobody() {
+    async fn a_full_queue_drops_events_and_blocks_no_caller() {
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
         let (queue, _events) = mpsc::channel(1);
         let stream = SecurityStream { queue: Mutex::new(Some(queue)) };

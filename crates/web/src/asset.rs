@@ -9,14 +9,19 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The content security policy of a page: it loads from and calls its own origin only, and cannot be framed.
-const POLICY: &str =
-    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+/// The content security policy of a page with these ancestors: it loads from and calls its own origin only.
+fn policy(ancestors: &str) -> HeaderValue {
+    let policy = format!(
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors {ancestors}; object-src 'none'"
+    );
+    HeaderValue::try_from(policy).expect("origins are visible ASCII")
+}
 
 /// One file of `web/dist`, ready to be served.
 #[derive(Clone)]
 pub(crate) struct Asset {
     content_type: &'static str,
+    policy: HeaderValue,
     plain: Variant,
     /// Compressed once at startup, because the file changes only with a release.
     gzip: Variant,
@@ -36,9 +41,15 @@ impl Asset {
         let gzip = Bytes::from(written.expect("a Vec takes every write"));
         Self {
             content_type: content_type(name),
+            policy: policy("'none'"),
             plain: Variant::new(Bytes::from_static(bytes)),
             gzip: Variant::new(gzip),
         }
+    }
+
+    /// Lets pages of these origins show this one in a frame.
+    pub(crate) fn framed_by(self, ancestors: &[String]) -> Self {
+        if ancestors.is_empty() { self } else { Self { policy: policy(&ancestors.join(" ")), ..self } }
     }
 
     /// Answers a GET. Names contain no version, so browsers revalidate on each request and mostly receive 304.
@@ -56,7 +67,7 @@ impl Asset {
         headers.insert(header::ETAG, variant.etag.clone());
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(header::CONTENT_SECURITY_POLICY, self.policy.clone());
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
@@ -128,7 +139,10 @@ mod tests {
         let response = answer(&[]);
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
-        assert_eq!(response.headers()["content-security-policy"], POLICY);
+        assert_eq!(
+            response.headers()["content-security-policy"],
+            "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+        );
         assert_eq!(response.headers()["x-content-type-options"], "nosniff");
         assert_eq!(response.headers()["referrer-policy"], "no-referrer");
         assert_eq!(response.headers()["cache-control"], "no-cache");

@@ -8,7 +8,7 @@ use axum::routing::get;
 use crate::asset::Asset;
 
 /// Facts about the server that the pages need.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SiteInfo {
     /// The admin listener, which serves the console. With port 0 the address is unknown, and `/console` does not
     /// redirect.
@@ -17,6 +17,10 @@ pub struct SiteInfo {
     pub admin_tls: bool,
     /// Whether the fixed development code signs in every user, so that the sign-in page can mention it.
     pub dev: bool,
+    /// Whether users sign in with a phone number.
+    pub phone: bool,
+    /// The origins of pages that may show the web client in a frame, and give it tokens.
+    pub frame_ancestors: Vec<String>,
 }
 
 /// A file of `web/dist`, by name.
@@ -30,11 +34,20 @@ macro_rules! file {
 /// to a loopback host to the admin listener.
 pub fn public(site: SiteInfo) -> Router {
     let elsewhere = Asset::new("elsewhere.html", include_bytes!("elsewhere.html"));
-    let client = if site.dev { r#"{"dev":true}"# } else { r#"{"dev":false}"# };
+    let SiteInfo { dev, phone, frame_ancestors, .. } = &site;
+    // An origin contains no character that JSON escapes.
+    let origins = frame_ancestors.iter().map(|origin| format!("\"{origin}\"")).collect::<Vec<_>>().join(",");
+    let client = format!(r#"{{"dev":{dev},"phone":{phone},"frame_ancestors":[{origins}]}}"#);
     Router::new()
-        .route("/client.json", get(move || async move { ([(header::CONTENT_TYPE, "application/json")], client) }))
-        .route("/console", get(move |headers: HeaderMap| async move { lead_to_console(site, &elsewhere, &headers) }))
-        .merge(serve("/", file!("index.html")))
+        .route(
+            "/client.json",
+            get(move || async move { ([(header::CONTENT_TYPE, "application/json")], client.clone()) }),
+        )
+        .merge(serve("/", file!("index.html").framed_by(&site.frame_ancestors)))
+        .route(
+            "/console",
+            get(move |headers: HeaderMap| std::future::ready(lead_to_console(&site, &elsewhere, &headers))),
+        )
         .merge(serve("/sw.js", file!("sw.js")))
         .merge(serve("/manifest.webmanifest", file!("manifest.webmanifest")))
         .merge(serve("/assets/client.js", file!("client.js")))
@@ -66,7 +79,7 @@ fn serve(path: &str, asset: Asset) -> Router {
 
 /// Redirects to the console if the request names a loopback host. Otherwise it serves a page that explains where the
 /// console is. That page omits the address, which belongs to a network that the client is not in.
-fn lead_to_console(site: SiteInfo, elsewhere: &Asset, headers: &HeaderMap) -> Response {
+fn lead_to_console(site: &SiteInfo, elsewhere: &Asset, headers: &HeaderMap) -> Response {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_loopback(host) || site.admin.port() == 0 {
         return elsewhere.answer(headers);
@@ -95,7 +108,13 @@ mod tests {
     use super::*;
 
     fn site() -> SiteInfo {
-        SiteInfo { admin: "127.0.0.1:9464".parse().unwrap(), admin_tls: false, dev: false }
+        SiteInfo {
+            admin: "127.0.0.1:9464".parse().unwrap(),
+            admin_tls: false,
+            dev: false,
+            phone: true,
+            frame_ancestors: vec![],
+        }
     }
 
     async fn ask(router: Router, path: &str, host: &str) -> Response {
@@ -142,7 +161,7 @@ mod tests {
             assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT, "{host}");
             assert_eq!(response.headers()["location"], "http://127.0.0.1:9464/console");
         }
-        let everywhere = SiteInfo { admin: "0.0.0.0:9000".parse().unwrap(), admin_tls: true, dev: false };
+        let everywhere = SiteInfo { admin: "0.0.0.0:9000".parse().unwrap(), admin_tls: true, ..site() };
         let response = ask(public(everywhere), "/console", "localhost").await;
         assert_eq!(response.headers()["location"], "https://127.0.0.1:9000/console");
     }
@@ -161,9 +180,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_page_learns_whether_the_fixed_code_works() {
-        for (dev, said) in [(true, r#"{"dev":true}"#), (false, r#"{"dev":false}"#)] {
-            let response = ask(public(SiteInfo { dev, ..site() }), "/client.json", "localhost").await;
+    async fn only_the_client_is_framed_and_only_by_the_origins_that_are_named() {
+        let framed = SiteInfo {
+            frame_ancestors: vec!["https://a.example".to_owned(), "http://localhost:3000".to_owned()],
+            ..site()
+        };
+        for (router, path, expected) in [
+            (public(framed.clone()), "/", "https://a.example http://localhost:3000"),
+            (public(framed.clone()), "/docs", "'none'"),
+            (public(framed), "/console", "'none'"),
+            (public(site()), "/", "'none'"),
+            (console(), "/console", "'none'"),
+        ] {
+            let response = ask(router, path, "chat.example").await;
+            let policy = response.headers()["content-security-policy"].to_str().unwrap();
+            assert!(policy.contains(&format!("; frame-ancestors {expected}; ")), "{path}: {policy}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_page_learns_what_it_needs_before_a_sign_in() {
+        let framed = SiteInfo { phone: false, frame_ancestors: vec!["https://a.example".to_owned()], ..site() };
+        for (site, said) in [
+            (SiteInfo { dev: true, ..site() }, r#"{"dev":true,"phone":true,"frame_ancestors":[]}"#),
+            (framed, r#"{"dev":false,"phone":false,"frame_ancestors":["https://a.example"]}"#),
+        ] {
+            let response = ask(public(site), "/client.json", "localhost").await;
             assert_eq!(response.headers()["content-type"], "application/json");
             assert_eq!(text(response).await, said);
         }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use ports::BoxError;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode};
@@ -28,13 +29,25 @@ pub enum HttpCallError {
         retry_after: Option<Duration>,
     },
     /// No connection, or no response before the timeout.
-    #[error("{}", if .0.is_timeout() { "there was no answer in time" } else { "the request failed" })]
-    Unanswered(#[source] reqwest::Error),
+    #[error(transparent)]
+    Unanswered(NoAnswer),
+}
+
+/// Why a request got no response. The receiver may have processed it.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// No response before the timeout.
+    #[error("there was no answer in time")]
+    Late(#[source] BoxError),
+    /// No connection, or it broke.
+    #[error("the request failed")]
+    Failed(#[source] BoxError),
 }
 
 impl From<reqwest::Error> for HttpCallError {
     fn from(error: reqwest::Error) -> Self {
-        Self::Unanswered(error.without_url())
+        let reason = if error.is_timeout() { NoAnswer::Late } else { NoAnswer::Failed };
+        Self::Unanswered(reason(error.without_url().into()))
     }
 }
 
@@ -48,11 +61,17 @@ pub fn client(timeout: Duration) -> ClientBuilder {
 
 /// Sends a request for which only the status of the response matters.
 pub async fn call(request: RequestBuilder) -> Result<(), HttpCallError> {
-    let response = request.send().await?;
-    let judged = judge(response.status(), response.headers());
+    let (status, headers) = exchange(request).await?;
+    judge(status, &headers)
+}
+
+/// Sends a request, and reads and discards the body of the response.
+pub(crate) async fn exchange(request: RequestBuilder) -> Result<(StatusCode, HeaderMap), HttpCallError> {
+    let mut response = request.send().await?;
+    let answer = (response.status(), std::mem::take(response.headers_mut()));
     // The status decides. An error while reading the body does not change the outcome.
     let _ = read(response, UNNEEDED_BYTES_MAX).await;
-    judged
+    Ok(answer)
 }
 
 /// Sends a request and returns its response if the status is a success.
@@ -73,7 +92,7 @@ pub async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, H
     Ok(body)
 }
 
-fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), HttpCallError> {
+pub(crate) fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), HttpCallError> {
     match status.as_u16() {
         200..=299 => Ok(()),
         404 | 410 => Err(HttpCallError::Gone(status)),

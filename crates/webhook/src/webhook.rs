@@ -7,7 +7,9 @@ use ports::Clock;
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 
-use crate::{HttpCallError, call, client};
+use crate::http::judge;
+use crate::transport::HttpTransport;
+use crate::{HttpCallError, WebhookTransport, client};
 
 /// A URL of the operator that receives signed JSON bodies.
 ///
@@ -15,9 +17,8 @@ use crate::{HttpCallError, call, client};
 /// secret that the receiver knows. The signature covers the time, so that a receiver can reject replays of an
 /// intercepted request.
 pub struct Webhook {
-    url: Url,
+    transport: Arc<dyn WebhookTransport>,
     key: hmac::Key,
-    http: reqwest::Client,
     clock: Arc<dyn Clock>,
 }
 
@@ -25,16 +26,20 @@ impl Webhook {
     /// Posts to `url`, signing with `secret`; each call has a timeout of `timeout`. Fails if the HTTP client cannot be
     /// built.
     pub fn new(url: Url, secret: &[u8], timeout: Duration, clock: Arc<dyn Clock>) -> Result<Self, reqwest::Error> {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-        Ok(Self { url, key, http: client(timeout).build()?, clock })
+        Ok(Self::over(Arc::new(HttpTransport { url, http: client(timeout).build()? }), secret, clock))
+    }
+
+    /// Posts through a transport, which knows the receiver.
+    pub fn over(transport: Arc<dyn WebhookTransport>, secret: &[u8], clock: Arc<dyn Clock>) -> Self {
+        Self { transport, key: hmac::Key::new(hmac::HMAC_SHA256, secret), clock }
     }
 
     /// Posts `body` once, with `headers` in addition to its own.
     pub async fn post(&self, body: Bytes, headers: &[(&str, String)]) -> Result<(), HttpCallError> {
-        let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
-        let request = request.header("Tidings-Signature", self.signature(&body));
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
-        call(request.body(body)).await
+        let own =
+            [(CONTENT_TYPE.as_str(), "application/json".to_owned()), ("Tidings-Signature", self.signature(&body))];
+        let (status, headers) = self.transport.post(body, &[&own, headers].concat()).await?;
+        judge(status, &headers)
     }
 
     fn signature(&self, body: &[u8]) -> String {

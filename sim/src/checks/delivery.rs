@@ -1,14 +1,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{ChatId, ConnectionId, EventBody, Invariant, Sequence, UserId};
+use audit::history::fingerprint;
+use domain::{ChatId, ChatType, ConnectionId, EventBody, Invariant, MessageId, Sequence, UserId};
 use memory::MemoryRoutes;
-use ports::{Clock, GatewayId, Push, Record, Routes};
-use protocol::frame::{Outbound, ServerFrame};
+use ports::{ChatReader, Clock, GatewayId, Push, Record, Routes};
+use protocol::frame::{MessageBody, Outbound, PushClass, ServerFrame};
 use tokio::time::Instant;
 
 use super::store::now;
-use crate::plan::{Rates, RunPlan};
+use crate::plan::{PlannedFault, Rates, RunPlan, RunShape};
 use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
@@ -16,8 +17,22 @@ use crate::world::World;
 #[derive(Default)]
 pub(crate) struct PushObservations {
     pushed: BTreeMap<(ChatId, Sequence), BTreeSet<UserId>>,
+    /// The id, sender and content of each pushed message.
+    contents: BTreeMap<(ChatId, Sequence), (MessageId, UserId, u64)>,
+    /// Open connections.
+    connections: BTreeMap<ConnectionId, OpenConnection>,
+    /// Gateways that did not accept durable pushes of a fanout process, and no resync since.
+    undelivered: BTreeSet<(String, GatewayId)>,
     /// Connections that received a slow-consumer warning.
     warned: BTreeSet<ConnectionId>,
+}
+
+/// A connection whose client has received the first frame.
+struct OpenConnection {
+    user_id: UserId,
+    gateway: String,
+    /// Messages that its gateway has accepted for it and has not written.
+    unwritten: BTreeSet<(ChatId, Sequence)>,
 }
 
 impl World {
@@ -29,6 +44,7 @@ impl World {
             let (chat_id, sequence) = (body.chat_id, body.sequence);
             let recipients = push.recipients.clone();
             self.checks.deliveries().pushed.entry((chat_id, sequence)).or_default().extend(&recipients);
+            self.look_at_repeated(&body);
             let gateway = gateway.0.to_string();
             self.note(
                 TraceActor::Process(by.to_owned()),
@@ -37,14 +53,97 @@ impl World {
         }
     }
 
+    /// Checks that a message that is pushed again, because its event was processed again, is the same message.
+    fn look_at_repeated(&self, body: &MessageBody<'_>) {
+        let place = (body.chat_id, body.sequence);
+        let content = (body.message_id, body.sender_id, fingerprint(body.content.as_ref()));
+        let before = self.checks.deliveries().contents.insert(place, content);
+        if let Some(before) = before {
+            self.check(Invariant::ReplaySafe, before == content, || {
+                format!("{} of {} was pushed as {before:?}, and now as {content:?}", body.sequence, body.chat_id)
+            });
+        }
+    }
+
+    /// Records pushes that a gateway accepts.
+    pub(crate) fn accepted(&self, gateway: &GatewayId, pushes: &[Push]) {
+        let mut deliveries = self.checks.deliveries();
+        for push in pushes {
+            let Ok(text) = str::from_utf8(&push.frame) else { continue };
+            let Ok(Outbound { frame: ServerFrame::Message(body), .. }) = Outbound::parse(text) else { continue };
+            for (connection, open) in &mut deliveries.connections {
+                let is_meant = *open.gateway == *gateway.0 && push.recipients.contains(&open.user_id);
+                if is_meant && push.except != Some(*connection) {
+                    open.unwritten.insert((body.chat_id, body.sequence));
+                }
+            }
+        }
+    }
+
+    /// Records the outcome of a delivery to a gateway, as the calling fanout process knows it.
+    pub(crate) fn delivered(&self, by: &str, gateway: &GatewayId, pushes: &[Push], is_delivered: bool) {
+        let mut deliveries = self.checks.deliveries();
+        let pair = (by.to_owned(), gateway.clone());
+        let is_resync = |push: &Push| {
+            let frame = str::from_utf8(&push.frame).ok().and_then(|text| Outbound::parse(text).ok());
+            frame.is_some_and(|outbound| matches!(outbound.frame, ServerFrame::Resync(_)))
+        };
+        if is_delivered && pushes.iter().any(is_resync) {
+            deliveries.undelivered.remove(&pair);
+        } else if !is_delivered && pushes.iter().any(|push| ServerFrame::class_of(&push.frame) == PushClass::Durable) {
+            deliveries.undelivered.insert(pair);
+        }
+    }
+
+    /// Records the gateways that a fanout process takes for live. The clients of the others sync when they reconnect.
+    pub(crate) fn taken_for_live(&self, by: &str, live: &[GatewayId]) {
+        self.checks.deliveries().undelivered.retain(|(process, gateway)| process != by || live.contains(gateway));
+    }
+
+    /// Checks that a fanout process commits its offset only after its deliveries.
+    pub(crate) fn commits_offset(&self, by: &str) {
+        let deliveries = self.checks.deliveries();
+        let pending = deliveries.undelivered.iter().find(|(process, _)| process == by).cloned();
+        drop(deliveries);
+        self.check(Invariant::CommitAfterProcess, pending.is_none(), || {
+            format!("{by} commits its offset, and the clients of {pending:?} were not asked to resync")
+        });
+    }
+
+    /// Records a connection whose first frame is written.
+    pub(crate) fn established(&self, user_id: UserId, connection: ConnectionId, gateway: &str) {
+        let open = OpenConnection { user_id, gateway: gateway.to_owned(), unwritten: BTreeSet::new() };
+        self.checks.deliveries().connections.insert(connection, open);
+    }
+
+    /// Records the end of a connection.
+    pub(crate) fn ended(&self, connection: ConnectionId) {
+        self.checks.deliveries().connections.remove(&connection);
+    }
+
+    /// Checks that the clients of all open connections have received each message that their gateways have accepted, or
+    /// were asked to resync.
+    pub(crate) fn look_at_connections(&self) {
+        let connections = std::mem::take(&mut self.checks.deliveries().connections);
+        for (connection, OpenConnection { user_id, gateway, unwritten }) in connections {
+            if self.directory.gateway(&GatewayId(gateway.as_str().into())).is_none() {
+                continue;
+            }
+            self.check(Invariant::BackpressureSignaled, unwritten.is_empty(), || {
+                format!("{connection} of {user_id} missed {unwritten:?}, and was not asked to resync")
+            });
+        }
+    }
+
     /// Checks messages that a consumer has processed: every user with a connection throughout was pushed them.
     pub(crate) fn pushed(&self, began: Instant, records: &[Record], routes: &MemoryRoutes) {
-        if !shares_calmly(&self.plan) {
+        if !routes_are_steady(&self.plan) {
             return;
         }
+        let skew = self.plan.skew_bound();
         for record in records {
             let EventBody::MessagePersisted { message, origin_connection_id } = &record.event.body else { continue };
-            if message.expires_at.is_some_and(|at| at <= self.clock.now() + Duration::from_secs(10)) {
+            if message.expires_at.is_some_and(|at| at <= self.clock.now() + Duration::from_secs(10) + skew) {
                 continue;
             }
             let (chat_id, sequence) = (message.chat_id, message.sequence);
@@ -52,7 +151,7 @@ impl World {
             for user_id in self.checks.first_members(chat_id) {
                 let stood = |route: &ports::Route| {
                     Some(route.connection_id) != *origin_connection_id
-                        && self.clock.now().since(route.connected_at) > began.elapsed() + Duration::from_secs(5)
+                        && self.clock.now().since(route.connected_at) > began.elapsed() + Duration::from_secs(5) + skew
                 };
                 let is_there = now(routes.routes(user_id)).is_some_and(|routes| routes.iter().any(stood));
                 if is_there {
@@ -68,7 +167,22 @@ impl World {
     pub(crate) fn written(&self, user_id: UserId, connection: ConnectionId, text: &str) {
         let Ok(Outbound { frame, .. }) = Outbound::parse(text) else { return };
         let chat_id = match &frame {
-            ServerFrame::Message(body) => body.chat_id,
+            ServerFrame::Message(body) => {
+                if let Some(open) = self.checks.deliveries().connections.get_mut(&connection) {
+                    open.unwritten.remove(&(body.chat_id, body.sequence));
+                }
+                body.chat_id
+            }
+            ServerFrame::Resync(_) => {
+                if let Some(open) = self.checks.deliveries().connections.get_mut(&connection) {
+                    open.unwritten.clear();
+                }
+                return;
+            }
+            ServerFrame::TypingIndicator(typing) => {
+                return self.look_at_signal(user_id, typing.chat_id, typing.user_id);
+            }
+            ServerFrame::Receipt(receipt) => return self.look_at_signal(user_id, receipt.chat_id, receipt.user_id),
             ServerFrame::Error(error) if error.code == protocol::ErrorCode::SlowConsumer => {
                 self.checks.deliveries().warned.insert(connection);
                 return;
@@ -82,6 +196,20 @@ impl World {
         });
     }
 
+    /// Checks a typing indicator or a receipt on its way to a client: in a direct chat it is hidden from a user while
+    /// either has blocked the other.
+    fn look_at_signal(&self, recipient: UserId, chat_id: ChatId, user_id: UserId) {
+        let chat = now(self.store.chat(chat_id)).flatten();
+        if recipient == user_id || chat.is_none_or(|chat| chat.chat_type != ChatType::Direct) {
+            return;
+        }
+        let blocked_for = self.checks.blocked_for(recipient, user_id);
+        let holds = blocked_for.is_none_or(|blocked_for| blocked_for <= leak_max(&self.plan));
+        self.check(Invariant::PrivacyEnforced, holds, || {
+            format!("{recipient} is shown what {user_id} does in {chat_id}, blocked {blocked_for:?} ago")
+        });
+    }
+
     /// Checks a connection that is closed because its client is too slow.
     pub(crate) fn cut_for_slowness(&self, connection: ConnectionId) {
         let is_warned = self.checks.deliveries().warned.contains(&connection);
@@ -89,6 +217,28 @@ impl World {
             format!("{connection} is cut because its client is slow, without an earlier warning")
         });
     }
+}
+
+/// Whether the routes of connections that stay open are found all the time.
+fn routes_are_steady(plan: &RunPlan) -> bool {
+    let is_harmless = |fault: &PlannedFault| match fault {
+        PlannedFault::StoreAway { .. }
+        | PlannedFault::Throttle { .. }
+        | PlannedFault::LogAway { .. }
+        | PlannedFault::Unreadable { .. }
+        | PlannedFault::DiskFails { .. }
+        | PlannedFault::ReceiverAway { .. }
+        | PlannedFault::Cut { .. } => true,
+        PlannedFault::Kill { process, .. } | PlannedFault::Roll { process, .. } => {
+            plan.shape == RunShape::Fleet && *process >= plan.size.gateways
+        }
+        PlannedFault::Step { .. }
+        | PlannedFault::Pause { .. }
+        | PlannedFault::Part { .. }
+        | PlannedFault::SharedAway { .. }
+        | PlannedFault::Wipe => false,
+    };
+    plan.rates.shared_fails == 0.0 && plan.faults.iter().all(|fault| is_harmless(&fault.what))
 }
 
 /// Whether no fault can affect the lookup of routes.

@@ -14,9 +14,8 @@ pub(crate) struct LogObservations {
     /// The highest published sequence of each chat.
     published: BTreeMap<ChatId, Sequence>,
     messages: BTreeSet<(ChatId, Sequence)>,
-    /// Events that a consumer has received and committed.
+    /// Events that a consumer has processed before its commit.
     processed: BTreeSet<EventId>,
-    handed: BTreeSet<EventId>,
 }
 
 impl World {
@@ -33,7 +32,9 @@ impl World {
         self.note(TraceActor::Log, TraceEvent::Published { chat_id, sequence });
         let committed = self.checks.committed(chat_id, sequence);
         let row = now(self.store.by_id(message.message_id, domain::Timestamp::from_millis(0))).flatten();
-        let is_gone = message.is_expired(self.clock.now());
+        // The message may have been erased since its event was read.
+        let is_over = |at| committed.and_then(|(_, expires_at)| expires_at).is_some_and(|end| end <= at);
+        let is_gone = message.is_expired(self.clock.now()) || is_over(self.clock.now());
         let is_stored = row.is_some() && committed.is_some_and(|(message_id, _)| message_id == message.message_id);
         for invariant in [Invariant::LogReflectsStore, Invariant::WriteOrderPreserved] {
             self.check(invariant, is_stored || is_gone, || {
@@ -46,20 +47,13 @@ impl World {
         logged.published.insert(chat_id, before.max(sequence));
         drop(logged);
         // With skewed clocks, the message may have expired for one relay and not yet for another.
-        let may_be_gone = message.is_expired(self.clock.now() + self.plan.skew_bound());
+        let latest = self.clock.now() + self.plan.skew_bound();
+        let may_be_gone = message.is_expired(latest) || is_over(latest);
         if is_first && !may_be_gone {
             self.check(Invariant::OrderingPreserved, sequence > before, || {
                 format!("{sequence} of {chat_id} is published for the first time after {before}")
             });
         }
-    }
-
-    /// Records events that a consumer receives. A repeated event must have no effect.
-    pub(crate) fn handed(&self, records: &[Record]) {
-        let mut logged = self.checks.logged();
-        let repeated = records.iter().filter(|record| !logged.handed.insert(record.event.event_id)).count();
-        drop(logged);
-        self.checks.findings().checked(Invariant::ReplaySafe, repeated as u64);
     }
 
     /// Records events that a consumer has processed.
@@ -85,6 +79,16 @@ impl World {
             self.check(Invariant::PublishedEventually, published.contains(&(chat_id, sequence)), || {
                 format!("{sequence} of {chat_id} was committed and is not in the log")
             });
+        }
+        let mut numbered = BTreeMap::new();
+        for Record { event, .. } in records {
+            if let Some(event_number) = event.event_number {
+                let chat_id = event.body.chat_id();
+                let first = *numbered.entry((chat_id, event_number)).or_insert(event.event_id);
+                self.check(Invariant::OrderingPreserved, first == event.event_id, || {
+                    format!("{first} and {} both have number {event_number} of {chat_id}", event.event_id)
+                });
+            }
         }
         for record in records {
             let is_gone = match &record.event.body {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use domain::{Invariant, PresenceView, UserId, ViewerRelation};
 use memory::MemoryRoutes;
-use ports::{BlockStore, ContactStore, Look, Routes, UserReader};
+use ports::{BlockStore, ContactStore, PresenceLookup, Routes, UserReader};
 use tokio::time::Instant;
 
 use super::store::now;
@@ -25,6 +25,8 @@ pub(crate) struct Appearances {
     /// The (viewer, user) pairs with visibility, and the time at which it ended for former pairs.
     admitted: BTreeSet<(UserId, UserId)>,
     admitted_until: BTreeMap<(UserId, UserId), Instant>,
+    /// The pairs of users of which either has blocked the other, both ways, and since when.
+    blocked: BTreeMap<(UserId, UserId), Instant>,
 }
 
 impl super::Checks {
@@ -37,12 +39,15 @@ impl super::Checks {
     pub(crate) fn privacy_changed(&self, world: &World) {
         let users = self.appearances().users.clone();
         let rows = now(world.store.users(&users)).unwrap_or_default();
-        let mut admitted = BTreeSet::new();
+        let (mut admitted, mut blocked) = (BTreeSet::new(), BTreeSet::new());
         for user in rows.into_iter().flatten() {
             for viewer in &users {
                 let listings = [(user.user_id, *viewer), (*viewer, user.user_id)];
                 let is_mutual = now(world.store.listed(&listings)).is_some_and(|listed| listed == [true, true]);
                 let is_blocked = now(world.store.blocked(&listings[..1])).is_some_and(|blocked| blocked == [true]);
+                if is_blocked {
+                    blocked.extend([(user.user_id, *viewer), (*viewer, user.user_id)]);
+                }
                 let relation = match (*viewer == user.user_id, is_blocked, is_mutual) {
                     (true, ..) => ViewerRelation::Oneself,
                     (false, true, _) => ViewerRelation::Blocked,
@@ -55,6 +60,10 @@ impl super::Checks {
             }
         }
         let mut appearances = self.appearances();
+        appearances.blocked.retain(|pair, _| blocked.contains(pair));
+        for pair in blocked {
+            appearances.blocked.entry(pair).or_insert_with(Instant::now);
+        }
         let before = std::mem::replace(&mut appearances.admitted, admitted.clone());
         for pair in before.difference(&admitted) {
             appearances.admitted_until.insert(*pair, Instant::now());
@@ -83,11 +92,23 @@ impl super::Checks {
         appearances.routed_until.get(&user_id) > appearances.unrouted_until.get(&user_id)
     }
 
+    /// The last time at which a user had a route, or the beginning of the samples; `None` if they have one.
+    pub(super) fn unrouted_since(&self, user_id: UserId) -> Option<Instant> {
+        let appearances = self.appearances();
+        let routed_until = appearances.routed_until.get(&user_id).copied();
+        routed_until.filter(|at| appearances.unrouted_until.get(&user_id).is_some_and(|unrouted| unrouted > at))
+    }
+
     /// Whether a user's presence has not changed for a while.
     fn has_been_steady(&self, user_id: UserId) -> bool {
         let appearances = self.appearances();
         let recently = |at: Option<&Instant>| at.is_some_and(|at| at.elapsed() < STEADY);
         !(recently(appearances.routed_until.get(&user_id)) && recently(appearances.unrouted_until.get(&user_id)))
+    }
+
+    /// How long either of two users has blocked the other; `None` if neither does.
+    pub(super) fn blocked_for(&self, one: UserId, other: UserId) -> Option<Duration> {
+        self.appearances().blocked.get(&(one, other)).map(Instant::elapsed)
     }
 
     /// Whether one user may see another now.
@@ -98,9 +119,9 @@ impl super::Checks {
 
 impl World {
     /// Checks the answer to a presence query that started at `began`: it must have been true at some moment since.
-    pub(crate) fn looked(&self, began: Instant, look: Look, view: PresenceView) {
+    pub(crate) fn looked(&self, began: Instant, look: PresenceLookup, view: PresenceView) {
         let since = began - LOOK_INTERVAL * 2;
-        let Look { viewer, user_id } = look;
+        let PresenceLookup { viewer, user_id } = look;
         let appearances = self.checks.appearances();
         let recent = |at: Option<&Instant>| at.is_some_and(|at| *at >= since);
         let was_there = recent(appearances.routed_until.get(&user_id));

@@ -11,7 +11,7 @@ use crate::world::World;
 /// Observed connections and routes.
 #[derive(Default)]
 pub(crate) struct Routed {
-    beats: BTreeMap<GatewayId, Instant>,
+    heartbeats: BTreeMap<GatewayId, Instant>,
     connections: BTreeMap<ConnectionId, Route>,
     unregistered: BTreeSet<ConnectionId>,
 }
@@ -22,7 +22,7 @@ pub(crate) const EXPIRY: std::time::Duration = std::time::Duration::from_secs(15
 impl World {
     /// Records a heartbeat.
     pub(crate) fn beaten(&self, gateway: &GatewayId) {
-        self.checks.routed().beats.insert(gateway.clone(), Instant::now());
+        self.checks.routed().heartbeats.insert(gateway.clone(), Instant::now());
     }
 
     /// Checks routes that are written.
@@ -73,7 +73,7 @@ impl World {
     /// Checks the gateways in an answer.
     pub(crate) fn answered_gateways<'a>(&self, gateways: impl Iterator<Item = &'a GatewayId>) {
         for gateway in gateways {
-            let beaten = self.checks.routed().beats.get(gateway).copied();
+            let beaten = self.checks.routed().heartbeats.get(gateway).copied();
             let silence = beaten.map(|at| at.elapsed());
             self.check(Invariant::RoutingTtlBounded, silence.is_some_and(|silence| silence <= EXPIRY), || {
                 format!("{} is in an answer, {silence:?} after its last beat", gateway.0)

@@ -15,6 +15,8 @@ pub(crate) struct StoreObservations {
     chats: BTreeMap<ChatId, ChatObservations>,
     /// Chats written since the last check.
     touched: BTreeSet<ChatId>,
+    /// Sends that a process has asked the store to commit.
+    attempted: BTreeSet<(ChatId, UserId, ClientMessageId)>,
 }
 
 #[derive(Default)]
@@ -34,6 +36,17 @@ struct ChatObservations {
     /// The last time at which each user joined or left.
     changed_at: BTreeMap<UserId, Instant>,
     watermarks: BTreeMap<UserId, Watermarks>,
+}
+
+impl ChatObservations {
+    /// The messages above a sequence. Those of a chat without members have expired: the last member took them along.
+    fn range(&self, after: Sequence) -> impl Iterator<Item = (Sequence, CommittedMessage)> {
+        let is_abandoned = self.members.is_empty() && !self.memberships.is_empty();
+        self.messages.range(after.next()..).map(move |(sequence, known)| {
+            let expires_at = if is_abandoned { Some(beginning()) } else { known.expires_at };
+            (*sequence, CommittedMessage { expires_at, ..*known })
+        })
+    }
 }
 
 /// A committed message.
@@ -145,8 +158,7 @@ impl World {
         let (before, told, verified) = (of_chat.head, of_chat.told, of_chat.verified);
         of_chat.head = head;
         of_chat.verified = head;
-        let known: Vec<(Sequence, CommittedMessage)> =
-            of_chat.messages.range(verified.next()..).map(|(sequence, known)| (*sequence, *known)).collect();
+        let known: Vec<(Sequence, CommittedMessage)> = of_chat.range(verified).collect();
         let watermarks_before = std::mem::take(&mut of_chat.watermarks);
         of_chat.watermarks = of_members.iter().map(|(user_id, _)| *user_id).zip(watermarks.iter().copied()).collect();
         drop(stored);
@@ -242,6 +254,29 @@ impl super::Checks {
         of_chat.memberships.push(members);
     }
 
+    /// Updates the expiry times of messages.
+    pub(crate) fn expires(&self, chat_id: ChatId, ends: impl IntoIterator<Item = (Sequence, Option<Timestamp>)>) {
+        let mut stored = self.stored();
+        let Some(of_chat) = stored.chats.get_mut(&chat_id) else { return };
+        for (sequence, expires_at) in ends {
+            if let Some(known) = of_chat.messages.get_mut(&sequence) {
+                known.expires_at = expires_at;
+            }
+        }
+    }
+
+    /// The last message of a chat whose acknowledgement a client has received.
+    pub(crate) fn last_acked(&self, chat_id: ChatId) -> Option<(Sequence, MessageId)> {
+        let stored = self.stored();
+        let acked = stored.chats.get(&chat_id)?.messages.iter().rev().find(|(_, known)| known.is_acked);
+        acked.map(|(sequence, known)| (*sequence, known.message_id))
+    }
+
+    /// Whether a process has tried to commit a send before this attempt.
+    pub(crate) fn is_attempted(&self, send: &NewMessage) -> bool {
+        !self.stored().attempted.insert((send.chat_id, send.sender_id, send.client_message_id))
+    }
+
     /// Schedules a chat to be checked after the next write.
     pub(crate) fn touch(&self, chat_id: ChatId) {
         self.stored().touched.insert(chat_id);
@@ -274,15 +309,17 @@ impl super::Checks {
     /// The committed message at a sequence, and its expiry time.
     pub(crate) fn committed(&self, chat_id: ChatId, sequence: Sequence) -> Option<(MessageId, Option<Timestamp>)> {
         let stored = self.stored();
-        let known = stored.chats.get(&chat_id)?.messages.get(&sequence)?;
+        let of_chat = stored.chats.get(&chat_id)?;
+        let (_, known) =
+            of_chat.range(Sequence(sequence.0.checked_sub(1)?)).next().filter(|(at, _)| *at == sequence)?;
         Some((known.message_id, known.expires_at))
     }
 
     /// Whether a chat has messages above a sequence that have not expired.
     pub(crate) fn has_beyond(&self, chat_id: ChatId, after: Sequence, now: Timestamp) -> bool {
         let stored = self.stored();
-        let beyond = stored.chats.get(&chat_id).into_iter().flat_map(|of_chat| of_chat.messages.range(after.next()..));
-        beyond.into_iter().any(|(_, known)| known.expires_at.is_none_or(|at| at > now))
+        let mut beyond = stored.chats.get(&chat_id).into_iter().flat_map(|of_chat| of_chat.range(after));
+        beyond.any(|(_, known)| known.expires_at.is_none_or(|at| at > now))
     }
 
     /// All committed messages.
@@ -290,8 +327,8 @@ impl super::Checks {
         let stored = self.stored();
         let of_chat = |(chat_id, of_chat): (&ChatId, &ChatObservations)| {
             let chat_id = *chat_id;
-            let known = of_chat.messages.iter();
-            known.map(move |(sequence, known)| (chat_id, *sequence, known.expires_at)).collect::<Vec<_>>()
+            let known = of_chat.range(Sequence::ZERO);
+            known.map(move |(sequence, known)| (chat_id, sequence, known.expires_at)).collect::<Vec<_>>()
         };
         stored.chats.iter().flat_map(of_chat).collect()
     }

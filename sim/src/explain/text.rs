@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_run_tells_of_the_chat_that_it_failed() {
+    fn a_failing_run_prints_the_timeline_of_the_affected_chat() {
         expect![[r#"
             seed 7, a fleet
             replay: cargo xtask sim --seed 7 --shape fleet

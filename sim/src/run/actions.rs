@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
 use audit::history::{Client, Entry, HistoryOp, fingerprint};
-use domain::{ChatId, DeviceId, Sequence, UserId};
+use domain::{ChatId, DeviceId, Invariant, Sequence, UserId};
 use http::Method;
+use ports::Clock;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{RunState, name};
@@ -16,7 +18,7 @@ use crate::world::World;
 /// Actions of clients.
 impl RunState {
     pub(super) fn act(&self, plan: &RunPlan, action: &ClientAction) {
-        let tell = |client: usize, command| {
+        let command = |client: usize, command| {
             // A device reads its commands until the end of the run.
             drop(self.clients[client].send(command));
         };
@@ -26,21 +28,21 @@ impl RunState {
                 // A message that is also sent over REST may be committed earlier than its order here.
                 let repeats = |action: &Scheduled<ClientAction>| matches!(action.what, ClientAction::Repeat { name: n, .. } if n == name);
                 let ordered = !plan.actions.iter().any(repeats);
-                tell(client, DeviceCommand::Send { chat_id: self.chats[chat], name, content, ttl, ordered });
+                command(client, DeviceCommand::Send { chat_id: self.chats[chat], name, content, ttl, ordered });
             }
             ClientAction::Repeat { client, chat, name, bytes, ttl } => {
                 let content = self.content(plan, client, name, bytes);
                 self.repeat(client, self.chats[chat], name, content, ttl);
             }
-            ClientAction::Read { client, chat } => tell(client, DeviceCommand::Read(self.chats[chat])),
+            ClientAction::Read { client, chat } => command(client, DeviceCommand::Read(self.chats[chat])),
             ClientAction::Type { client, chat, is_typing } => {
-                tell(client, DeviceCommand::Type(self.chats[chat], is_typing))
+                command(client, DeviceCommand::Type(self.chats[chat], is_typing))
             }
-            ClientAction::Watch { client, user } => tell(client, DeviceCommand::Watch(self.users[user])),
-            ClientAction::GoOffline { client, lasts } => tell(client, DeviceCommand::GoOffline(lasts)),
-            ClientAction::Restart { client } => tell(client, DeviceCommand::Restart),
-            ClientAction::Dawdle { client, lasts } => tell(client, DeviceCommand::Dawdle(lasts)),
-            ClientAction::Twin { client } => tell(client, DeviceCommand::Twin),
+            ClientAction::Watch { client, user } => command(client, DeviceCommand::Watch(self.users[user])),
+            ClientAction::GoOffline { client, lasts } => command(client, DeviceCommand::GoOffline(lasts)),
+            ClientAction::Restart { client } => command(client, DeviceCommand::Restart),
+            ClientAction::Dawdle { client, lasts, pace } => command(client, DeviceCommand::Dawdle { lasts, pace }),
+            ClientAction::Twin { client } => command(client, DeviceCommand::Twin),
             ClientAction::OpenInbox { client } => self.open_inbox(client),
             ClientAction::Add { client, chat, user } => {
                 let (chat_id, user_id) = (self.chats[chat], self.users[user]);
@@ -66,12 +68,46 @@ impl RunState {
                 let body = json!({ "presence_visibility": visibility });
                 self.call(client, Method::PATCH, "/users/me".to_owned(), Some(body), |_, _| {});
             }
+            ClientAction::Block { client, user, is_blocked } => {
+                let method = if is_blocked { Method::PUT } else { Method::DELETE };
+                let path = format!("/blocks/{}", self.users[user]);
+                self.call(client, method, path, None, |_, _| {});
+            }
             ClientAction::Befriend { client, user, is_contact } => {
                 let method = if is_contact { Method::PUT } else { Method::DELETE };
                 let path = format!("/contacts/{}", self.users[user]);
                 self.call(client, method, path, None, |_, _| {});
             }
+            ClientAction::LookUp { client, chat } => self.look_up(client, self.chats[chat]),
+            ClientAction::Delete { client, erases } => {
+                let body = json!({ "confirm": self.client(client).user_id, "erase_messages": erases });
+                self.call(client, Method::DELETE, "/users/me".to_owned(), Some(body), |_, _| {});
+            }
         }
+    }
+
+    /// Gets the last acknowledged message of a chat by its id.
+    fn look_up(&self, client: usize, chat_id: ChatId) {
+        let Some((sequence, message_id)) = self.world.checks.last_acked(chat_id) else { return };
+        let began = Instant::now();
+        self.call(client, Method::GET, format!("/messages/{message_id}"), None, move |world, answer| match answer {
+            Some((200, body)) => {
+                let of = |name: &str| body["data"][name].as_str().and_then(|text| text.parse().ok());
+                let is_same = (of("chat_id"), body["data"]["sequence"].as_u64()) == (Some(chat_id), Some(sequence.0));
+                world.check(Invariant::StoreIsAuthoritative, is_same, || {
+                    format!("{message_id} at {sequence} of {chat_id} is found by its id as {body}")
+                });
+            }
+            Some((404, _)) => {
+                let gone_from = world.clock.now() + world.plan.skew_bound();
+                let expires_at = world.checks.committed(chat_id, sequence).and_then(|(_, expires_at)| expires_at);
+                let may_be_gone = expires_at.is_some_and(|at| at <= gone_from) || world.lagged(message_id, began);
+                world.check(Invariant::AckImpliesPersistence, may_be_gone, || {
+                    format!("{message_id} was acknowledged as {sequence} of {chat_id}, and is not found by its id")
+                });
+            }
+            _ => {}
+        });
     }
 
     /// The content of a message: deterministic and unique for its sender and name.

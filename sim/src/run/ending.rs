@@ -26,6 +26,8 @@ impl RunState {
             self.note_stored(*chat_id, all).await;
         }
         self.look_at_clients(&standings).await;
+        world.look_at_deletions(&self.chats).await;
+        world.look_at_connections();
         let settled = Entry { at: world.milliseconds(), client: self.client(0), op: HistoryOp::Settled };
         world.observe(&settled);
         world.end_history();
@@ -34,16 +36,20 @@ impl RunState {
             RunShape::Node => node_log(&world).await,
         };
         world.look_at_log(&records);
+        world.look_at_outward(&records);
         self.audit().await;
         self.note_asserted(asserted);
+        let mut busy = 0;
         for running in world.directory.all() {
             self.note_panic(&running.process);
+            busy += running.services.gateway.as_ref().map_or(0, |gateway| gateway.hub.became_busy());
         }
         let messages = world.checks.all_committed().len() as u64;
         let lasted = world.began.elapsed();
         let trace = std::mem::take(&mut *world.trace());
         let findings = world.checks.findings().clone();
-        RunOutcome { plan: world.plan.clone(), trace, findings, lasted, kills: self.kills, messages, panic: self.panic }
+        let (plan, kills) = (world.plan.clone(), self.kills);
+        RunOutcome { plan, trace, findings, lasted, kills, messages, busy, panic: self.panic }
     }
 
     /// Records the stored messages of a chat in the history.
@@ -83,12 +89,12 @@ impl RunState {
         let wiped = world.plan.faults.iter().any(|fault| matches!(fault.what, PlannedFault::Wipe));
         for user_id in &self.users {
             let routes = self.memory.routes.routes(*user_id).await.unwrap_or_default();
-            let gone_since = self.memory.routes.gone_since(&[*user_id]).await.unwrap_or_default();
+            let offline_since = self.memory.routes.offline_since(&[*user_id]).await.unwrap_or_default();
             // A wipe also loses the offline state of users who do not reconnect.
             if routes.is_empty() && !wiped && world.plan.shape == RunShape::Fleet {
                 world.check(
                     Invariant::PresenceStalenessBounded,
-                    gone_since.first().is_some_and(Option::is_some),
+                    offline_since.first().is_some_and(Option::is_some),
                     || format!("{user_id} has no live route and was not announced as offline"),
                 );
             }

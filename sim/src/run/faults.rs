@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::{RunState, gone};
 use crate::client::DeviceCommand;
 use crate::compose;
-use crate::plan::{PlannedFault, RunShape};
+use crate::plan::{PlannedFault, ProcessVersion, RunShape};
 use crate::trace::{TraceActor, TraceEvent};
 use crate::world::Dependency;
 
@@ -20,12 +20,12 @@ impl RunState {
         let world = self.world.clone();
         world.note(TraceActor::Nemesis, TraceEvent::Fault(format!("{fault:?}")));
         match *fault {
-            PlannedFault::Kill { .. } if world.plan.shape == RunShape::Node && world.streams.disk.chance(0.5) => {
-                // Most commits are short. To hit them with crashes, half of the kills wait for one.
+            // Most commits are short, and events are processed fast. To hit them with crashes, half of the kills wait.
+            PlannedFault::Kill { process, .. } if self.can_wait(process) && world.streams.disk.chance(0.5) => {
                 self.armed = Some(fault.clone());
             }
             PlannedFault::Kill { process, back_after } => self.die(process, back_after),
-            PlannedFault::Roll { process } => self.roll(process).await,
+            PlannedFault::Roll { process, to } => self.roll(process, to).await,
             PlannedFault::Pause { process, lasts } => {
                 if let Some(running) = world.directory.at(process) {
                     running.process.pause(true);
@@ -38,8 +38,10 @@ impl RunState {
             PlannedFault::Part { one, other, lasts } => world.part(one, other, lasts),
             PlannedFault::StoreAway { lasts } => world.take_away(Dependency::Store, lasts),
             PlannedFault::Throttle { lasts } => world.take_away(Dependency::Throttled, lasts),
+            PlannedFault::Unreadable { lasts } => world.take_away(Dependency::Legible, lasts),
             PlannedFault::DiskFails { lasts } => world.take_away(Dependency::Disk, lasts),
             PlannedFault::LogAway { lasts } => world.take_away(Dependency::Log, lasts),
+            PlannedFault::ReceiverAway { lasts } => world.take_away(Dependency::Receiver, lasts),
             PlannedFault::SharedAway { lasts } => {
                 world.take_away(Dependency::Shared, lasts);
                 tokio::spawn(async move {
@@ -60,6 +62,13 @@ impl RunState {
                 }
             }
         }
+    }
+
+    /// Whether the kill of a process can wait for a commit, or for events of the log.
+    fn can_wait(&self, process: usize) -> bool {
+        let size = &self.world.plan.size;
+        let fanouts = size.gateways + size.ingests..size.gateways + size.ingests + size.fanouts;
+        self.world.plan.shape == RunShape::Node || fanouts.contains(&process)
     }
 
     /// Executes a pending kill.
@@ -107,19 +116,20 @@ impl RunState {
     fn start_later(&mut self, slot: usize, after: Duration) {
         self.epochs[slot] += 1;
         let (world, memory, epoch) = (self.world.clone(), self.memory.clone(), self.epochs[slot]);
-        let leaving = self.leaving.clone();
+        let (leaving, version) = (self.leaving.clone(), self.versions[slot]);
         tokio::spawn(async move {
             sleep(after.max(Duration::from_millis(1))).await;
             gone(leaving).await;
             if world.directory.at(slot).is_none() {
                 world.look_at_store();
-                compose::start(&world, slot, epoch, &memory);
+                compose::start(&world, (slot, epoch, version), &memory);
             }
         });
     }
 
-    /// Drains and replaces a process, as an upgrade does.
-    async fn roll(&mut self, slot: usize) {
+    /// Drains and replaces a process, as an update does.
+    async fn roll(&mut self, slot: usize, to: ProcessVersion) {
+        self.versions[slot] = to;
         let Some(running) = self.world.directory.put(slot, None) else { return };
         self.world.note(TraceActor::Process(running.process.name.clone()), TraceEvent::Drained);
         if let Some(stop) = lock(&running.stop_relay).take() {
@@ -153,7 +163,7 @@ impl RunState {
                 if world.plan.shape == RunShape::Node {
                     memory.wipe();
                 }
-                compose::start(&world, slot, epoch, &memory);
+                compose::start(&world, (slot, epoch, to), &memory);
             }
         });
     }

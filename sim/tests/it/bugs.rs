@@ -1,5 +1,6 @@
 //! Every known bug must be found within its number of seeds, in every shape in which it occurs.
 
+use domain::Invariant;
 use tidings_sim::Bug;
 
 /// One test per bug, so that they run in parallel and fail by name.
@@ -42,13 +43,55 @@ found! {
     wipe_never_heals WipeNeverHeals,
     cache_never_forgets CacheNeverForgets,
     nobody_sweeps NobodySweeps,
+    resync_ignored ResyncIgnored,
+    overflow_forgotten OverflowForgotten,
+    mailbox_unbounded MailboxUnbounded,
+    one_device_decides OneDeviceDecides,
+    fanout_writes FanoutWrites,
+    replay_renamed ReplayRenamed,
+    takeover_at_the_end TakeoverAtTheEnd,
+    blocks_forgotten BlocksForgotten,
+    unreadable_taken_for_empty UnreadableTakenForEmpty,
     privacy_remembered PrivacyRemembered,
+    deletion_forgotten DeletionForgotten,
+    location_forgotten LocationForgotten,
+    throttled_without_backoff ThrottledWithoutBackoff,
+    chat_in_one_item ChatInOneItem,
+    changes_forgotten ChangesForgotten,
+    webhook_commits_first WebhookCommitsFirst,
+    webhook_unordered WebhookUnordered,
 }
 
 fn is_found(bug: Bug) {
     for shape in bug.shapes() {
         let found = bug.found(*shape);
-        assert!(found.is_some(), "`{bug}` is not found in a {shape} within {} seeds: {}", bug.seeds(), bug.says());
+        assert!(
+            found.is_some(),
+            "`{bug}` is not found in a {shape} within {} seeds: {}",
+            bug.seeds(),
+            bug.description()
+        );
+    }
+}
+
+/// Each of these invariants has a known bug that counts as found only if that invariant is violated.
+const CONTROLLED: &[Invariant] = &[
+    Invariant::ReplaySafe,
+    Invariant::DownstreamNeverWritesUpstream,
+    Invariant::ConflictResolution,
+    Invariant::MultiDeviceAggregation,
+    Invariant::BoundedBuffers,
+    Invariant::BackpressureSignaled,
+    Invariant::ItemSizeBounded,
+    Invariant::PartitionKeyDistributed,
+    Invariant::OutwardAtLeastOnce,
+    Invariant::WebhookKeepsOrder,
+];
+
+#[test]
+fn each_check_that_could_only_count_has_a_bug_of_its_own() {
+    for invariant in CONTROLLED {
+        assert!(Bug::ALL.iter().any(|bug| bug.breaks() == [*invariant]), "no bug shows that `{invariant}` can fail");
     }
 }
 

@@ -32,6 +32,22 @@ const FOUND: &[(RunShape, u64, &str)] = &[
         "connections that the server was closing were taken for connections without a route (ending)",
     ),
     (RunShape::Fleet, 6, "the auditor took a message that one clock had expired for one out of order (audit)"),
+    (
+        RunShape::Node,
+        132,
+        "viewers of a user who deleted their account were not told that they had gone offline (domain)",
+    ),
+    (
+        RunShape::Node,
+        733,
+        "presences that did not fit into a mailbox were pushed and dropped again without end, and some never arrived (gateway)",
+    ),
+    (
+        RunShape::Fleet,
+        921,
+        "the checker of histories took the state of a user who was leaving for a watermark that moved back (audit)",
+    ),
+    (RunShape::Fleet, 193, "the auditor took an erased message for one out of order (audit)"),
 ];
 
 #[test]

@@ -7,14 +7,13 @@ import "./styles/shell.css";
 import "./styles/inbox.css";
 import "./styles/chat.css";
 import "./styles/panels.css";
-import { listen, start } from "./state/session.js";
+import { start } from "./state/session.js";
 import { App } from "./views/app.js";
 
 const root = document.getElementById("app");
 if (!root) throw new Error("the page has no element `app`");
 
 render(<App />, root);
-listen();
 void start();
 // Without a worker the page works too, but not offline.
 void navigator.serviceWorker?.register("/sw.js").catch(() => {});

@@ -20,6 +20,10 @@ export interface Sample {
   violations: Record<string, number>;
   memory_bytes: number | null;
   cpu_cores: number | null;
+  /** Of an embedded store; a process of a fleet has none. */
+  disk_used_bytes: number | null;
+  disk_free_bytes: number | null;
+  disk_limit_bytes: number | null;
 }
 
 export interface PulseAnswer {
@@ -93,6 +97,7 @@ export interface UserAnswer {
   display_name: string;
   created_at: string;
   last_seen_at: string | null;
+  restrictions: { suspended_since: string | null; suspension_reason: string | null };
   sessions: Session[];
   connections: Connection[];
   chats: ChatOfUser[];
@@ -184,6 +189,26 @@ export interface MessageAnswer {
   read_count: number;
   answer: string;
   members: Reached[];
+}
+
+/** The delivery of events to the application. */
+export interface WebhookAnswer {
+  lag_events: number;
+  failing_since: string | null;
+  last_error: string | null;
+  delivered: number;
+  failed: number;
+}
+
+/** A delivery that was given up. */
+export interface DeadLetter {
+  id: string;
+  kind: "event" | "unreadable" | "notification";
+  chat_id?: string;
+  user_id?: string;
+  attempts: number;
+  reason: string;
+  dead_at: string;
 }
 
 /** An operator action. Without an outcome, the process ended during it. */

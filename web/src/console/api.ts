@@ -37,15 +37,15 @@ export async function get<T>(path: string): Promise<T> {
 }
 
 /** Makes a request that changes state. */
-export async function act(method: "POST" | "DELETE", path: string): Promise<unknown> {
-  return await call(method, path);
+export async function act(method: "POST" | "DELETE", path: string, body?: unknown): Promise<unknown> {
+  return await call(method, path, body);
 }
 
-async function call(method: string, path: string): Promise<unknown> {
+async function call(method: string, path: string, body?: unknown): Promise<unknown> {
   const current = token.value;
   if (current === null) throw new AdminError(401, "nobody is signed in");
   try {
-    return await request(method, path, current);
+    return await request(method, path, current, body);
   } catch (error) {
     // The token was rotated; an operator with the new one signs in again.
     if (error instanceof AdminError && error.status === 401) signOut();
@@ -53,11 +53,13 @@ async function call(method: string, path: string): Promise<unknown> {
   }
 }
 
-async function request(method: string, path: string, bearer: string): Promise<unknown> {
+async function request(method: string, path: string, bearer: string, body?: unknown): Promise<unknown> {
   let response: Response;
   try {
-    const headers = { authorization: `Bearer ${bearer}` };
-    response = await fetch(`/admin/v1${path}`, { method, headers, cache: "no-store" });
+    const type = body === undefined ? {} : { "content-type": "application/json" };
+    const headers = { authorization: `Bearer ${bearer}`, ...type };
+    const content = body === undefined ? {} : { body: JSON.stringify(body) };
+    response = await fetch(`/admin/v1${path}`, { method, headers, ...content, cache: "no-store" });
   } catch {
     throw new AdminError(0, "the server does not answer; it may be restarting");
   }

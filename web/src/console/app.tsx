@@ -6,6 +6,7 @@ import { Confirmation } from "./parts/confirm";
 import { href, route, type Route } from "./route";
 import { Audit } from "./views/audit";
 import { Chat } from "./views/chat";
+import { Deliveries } from "./views/deliveries";
 import { Message } from "./views/message";
 import { Nodes } from "./views/nodes";
 import { Overview } from "./views/overview";
@@ -31,6 +32,7 @@ export function App() {
         <Link to={{ view: "overview" }}>Overview</Link>
         <Link to={{ view: "nodes" }}>Nodes</Link>
         <Link to={{ view: "search" }}>Search</Link>
+        <Link to={{ view: "deliveries" }}>Deliveries</Link>
         <Link to={{ view: "audit" }}>Audit</Link>
       </nav>
       <main id="main" class="main" tabIndex={-1}>
@@ -61,6 +63,8 @@ function View({ at }: { at: Route }) {
       return <Chat key={at.id} id={at.id} />;
     case "message":
       return <Message key={at.id} id={at.id} />;
+    case "deliveries":
+      return <Deliveries />;
     case "audit":
       return <Audit />;
   }

@@ -8,6 +8,7 @@ export type Route =
   | { view: "user"; id: string }
   | { view: "chat"; id: string }
   | { view: "message"; id: string }
+  | { view: "deliveries" }
   | { view: "audit" };
 
 /** The route of an address; the overview if it is unknown. */
@@ -16,6 +17,7 @@ export function parseRoute(hash: string): Route {
   switch (view) {
     case "nodes":
     case "search":
+    case "deliveries":
     case "audit":
       return { view };
     case "users":

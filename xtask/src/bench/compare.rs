@@ -205,7 +205,7 @@ mod tests {
 
     /// The figures that `docs/performance.md` gives.
     #[test]
-    fn chance_alone_is_hardly_ever_called_slower() {
+    fn noise_is_rarely_reported_as_slower() {
         for deviation in [0.03, 0.06, 0.1, 0.2, 0.4] {
             let [three, four] = [3, 4].map(|rounds| called_slower(1.0, deviation, rounds));
             assert!(three < 100 && four < 10, "{deviation}: {three} with three rounds, {four} with four");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_side_reports_is_left_out() {
+    fn figures_of_one_side_only_are_left_out() {
         let base = BenchSample::read(REPORT.as_bytes()).unwrap();
         let BenchSample(mut measures) = base.clone();
         measures[0].name = "a new figure, msg/s".to_owned();

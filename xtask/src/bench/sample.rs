@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_refused() {
+    fn an_invalid_report_is_refused() {
         assert!(BenchSample::read(b"{}").is_err());
         assert!(BenchSample::read(b"the server did not start").is_err());
     }

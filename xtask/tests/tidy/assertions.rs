@@ -18,7 +18,8 @@ fn every_invariant_listed_as_asserted_is_asserted_somewhere_and_no_other_is() {
     let mut asserted = BTreeSet::new();
     for file in xtask::files(&root, ".rs").unwrap() {
         let path = file.strip_prefix(&root).unwrap();
-        let is_source = path.components().any(|part| part.as_os_str() == "src");
+        // What the simulator reports is no assertion of the service.
+        let is_source = path.components().any(|part| part.as_os_str() == "src") && !path.starts_with("sim");
         let source = fs::read_to_string(&file).unwrap();
         // Unit tests are at the end of a file, and assert nothing at run time.
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();

@@ -53,7 +53,10 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 
 fn function(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    let line = line.strip_prefix("pub ").unwrap_or(line);
+    let line = match line.strip_prefix("pub(") {
+        Some(restricted) => restricted.split_once(") ").map_or(line, |(_, line)| line),
+        None => line.strip_prefix("pub ").unwrap_or(line),
+    };
     let line = line.strip_prefix("async ").unwrap_or(line);
     line.strip_prefix("fn ")?.split(['(', '<']).next()
 }

@@ -57,11 +57,11 @@ fn overview() -> Vec<Panel> {
         panel(
             "Sends",
             "ops",
-            "Sends that were answered, by what became of them.",
+            "Answered sends, by outcome.",
             &[("sum by (outcome) (rate(tidings_ingest_sends_total[$__rate_interval]))", "{{outcome}}")],
         ),
         panel(
-            "Sends refused for a fault of ours",
+            "Sends refused because of a server fault",
             "percentunit",
             "The objective is 0.1 %.",
             &[(
@@ -80,27 +80,23 @@ fn overview() -> Vec<Panel> {
         panel(
             "Pushes",
             "ops",
-            "Frames put into mailboxes of connections, and clients told to sync instead.",
+            "Frames put into mailboxes of connections, and clients notified to sync instead.",
             &[
                 ("sum(rate(tidings_gateway_pushes_total[$__rate_interval]))", "pushed"),
-                ("sum(rate(tidings_gateway_pushes_missed_total[$__rate_interval]))", "told to sync"),
+                ("sum(rate(tidings_gateway_pushes_missed_total[$__rate_interval]))", "notified to sync"),
             ],
         ),
-        percentiles(
-            "Commit to push",
-            "How long a message takes from its commit to its pushes.",
-            "tidings_fanout_lag_seconds",
-        ),
+        percentiles("Commit to push", "Time from the commit of a message to its pushes.", "tidings_fanout_lag_seconds"),
         panel(
-            "Behind in the log",
+            "Consumer lag",
             "short",
-            "Events that consumers have not done.",
+            "Events of the log that a consumer group has not processed yet.",
             &[("sum by (group) (tidings_log_lag_events)", "{{group}}")],
         ),
         panel(
-            "What processes stand on",
+            "Dependencies",
             "short",
-            "1 if it works in all processes.",
+            "1 if the dependency is healthy in all processes.",
             &[("min by (dependency) (tidings_dependency_up)", "{{dependency}}")],
         ),
         panel(
@@ -115,13 +111,13 @@ fn overview() -> Vec<Panel> {
         panel(
             "Violations",
             "short",
-            "Operations that were refused because something that must be true was not. Anything but 0 is an incident.",
+            "Operations refused because an invariant did not hold. Anything but 0 is an incident.",
             &[("sum by (name) (tidings_invariant_violations_total) > 0", "{{name}}")],
         ),
         panel(
             "Memory",
             "bytes",
-            "Memory of each process that is in RAM.",
+            "Resident memory of each process.",
             &[("tidings_process_resident_memory_bytes", "{{instance}}")],
         ),
         panel(
@@ -156,7 +152,7 @@ impl Dashboard {
 }
 
 #[test]
-fn the_dashboards_are_those_of_the_table() {
+fn the_dashboards_are_generated_from_the_table() {
     let directory = xtask::workspace_root().join("deploy/grafana");
     let mut expected = BTreeSet::new();
     for dashboard in all() {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 
 #[test]
@@ -12,6 +13,28 @@ fn relative_links_lead_somewhere() {
         }
     }
     assert_eq!(dead, [""; 0]);
+}
+
+#[test]
+fn every_page_of_the_documentation_is_in_an_index() {
+    let docs = xtask::workspace_root().join("docs");
+    // Runbooks are found by their alerts.
+    let indexes = ["README.md", "runbooks/README.md", "alerts.md"].map(|index| docs.join(index));
+    let mut indexed = BTreeSet::new();
+    for index in &indexes {
+        let directory = index.parent().unwrap();
+        let text = fs::read_to_string(index).unwrap();
+        indexed.extend(relative_links(&text).filter_map(|link| directory.join(link).canonicalize().ok()));
+    }
+    let mut missing = vec![];
+    for ending in [".md", ".json", ".toml"] {
+        for page in xtask::files(&docs, ending).unwrap() {
+            if *page != indexes[0] && !indexed.contains(&page.canonicalize().unwrap()) {
+                missing.push(page.strip_prefix(&docs).unwrap().display().to_string());
+            }
+        }
+    }
+    assert_eq!(missing, [""; 0], "neither docs/README.md nor an index of runbooks names them");
 }
 
 #[test]

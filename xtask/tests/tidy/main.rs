@@ -6,6 +6,7 @@ mod arrows;
 mod assertions;
 mod claims;
 mod dashboards;
+mod default_build;
 mod examples;
 mod links;
 mod metrics;

@@ -61,11 +61,11 @@ fn every_runbook_has_its_sections_and_a_drill_that_exists() {
     let root = xtask::workspace_root();
     for name in names() {
         let runbook = Runbook::read(&name);
-        let places: Vec<usize> = SECTIONS
+        let offsets: Vec<usize> = SECTIONS
             .iter()
             .map(|section| runbook.text.find(section).unwrap_or_else(|| panic!("{name} lacks {section}")))
             .collect();
-        assert!(places.is_sorted(), "{name} has its sections in another order");
+        assert!(offsets.is_sorted(), "{name} has its sections in another order");
         let drills = runbook.drills();
         assert!(!drills.is_empty(), "{name} names no drill");
         for (file, test) in drills {

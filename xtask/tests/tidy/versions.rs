@@ -30,14 +30,12 @@ fn stated_versions() -> Vec<(String, String)> {
     let mut stated = vec![];
     for (file, pointers) in [
         ("package.json", &["/version"][..]),
-        ("clients/typescript/package.json", &["/version"]),
         ("web/package.json", &["/version"]),
-        (
-            "package-lock.json",
-            &["/version", "/packages//version", "/packages/clients~1typescript/version", "/packages/web/version"],
-        ),
+        // The package of the SDK gets the version of `package.json` when it is packed.
+        ("package-lock.json", &["/version", "/packages//version", "/packages/web/version"]),
         ("docs/openapi.json", &["/info/version"]),
         ("docs/asyncapi.json", &["/info/version"]),
+        ("docs/asyncapi-events.json", &["/info/version"]),
     ] {
         let document: Value = serde_json::from_str(&read(file)).unwrap();
         for pointer in pointers {
@@ -57,7 +55,7 @@ fn stated_versions() -> Vec<(String, String)> {
             &["image: tidings:", "helm.sh/chart: tidings-", "app.kubernetes.io/version: "],
         ),
         ("deploy/cloudformation/fleet.yaml", &["REGISTRY/tidings:"]),
-        ("docs/getting-started.md", &["npm install tidings-client-"]),
+        ("docs/getting-started.md", &["tidings-client-"]),
         ("web/e2e/getting-started.test.ts", &["tidings-client-"]),
     ] {
         let text = read(file);

@@ -3,13 +3,13 @@
 use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ChatId, Event, IdError};
+use domain::{ChatId, Event, EventNumber, IdError};
 use ports::StoreError;
 use protocol::event::{ChangePayload, EventContent, EventError, event_type};
 use serde_json::Value;
 
 use crate::db::{Bound, PartitionQuery};
-use crate::item::{DynamoItem, ItemKey, ItemReader, item, text};
+use crate::item::{DynamoItem, ItemKey, ItemReader, item, number, text};
 use crate::schema::Table;
 use crate::shard::shard;
 use crate::write::Write;
@@ -20,6 +20,9 @@ pub(crate) const OUTBOX_SHARDS: u64 = 16;
 const EVENT_TYPE: &str = "event_type";
 /// The time of an event, which shows how long it has waited.
 pub(crate) const EVENT_TIME: &str = "event_time";
+
+/// The number of an event in its chat.
+pub(crate) const EVENT_NUMBER: &str = "event_number";
 
 /// The partition for unreadable items. No process queries it; it is for operators.
 const UNREADABLE: &str = "unreadable";
@@ -38,7 +41,7 @@ pub(crate) fn purge_write(event: &Event) -> Option<Write> {
     event_write(event, format_args!("expired#{}", event.event_id))
 }
 
-fn event_write(event: &Event, place: fmt::Arguments<'_>) -> Option<Write> {
+fn event_write(event: &Event, key: fmt::Arguments<'_>) -> Option<Write> {
     let EventContent::Change(change) = EventContent::from(&event.body) else { return None };
     let chat_id = event.body.chat_id();
     let mut attributes = payload_attributes(&change);
@@ -46,38 +49,39 @@ fn event_write(event: &Event, place: fmt::Arguments<'_>) -> Option<Write> {
         (EVENT_TYPE, Some(text(snake_case(event_type(&event.body))))),
         ("event_id", Some(text(event.event_id))),
         (EVENT_TIME, Some(text(event.event_time))),
+        (EVENT_NUMBER, event.event_number.map(|event_number| number(event_number.0))),
     ]));
-    Some(Write::create(event_key(chat_id, format_args!("{chat_id}#{place}")), attributes))
+    Some(Write::create(event_key(chat_id, format_args!("{chat_id}#{key}")), attributes))
 }
 
 /// The key of a chat's event.
-pub(crate) fn event_key(chat_id: ChatId, place: impl fmt::Display) -> ItemKey {
-    ItemKey::of(Table::Outbox, shard(&chat_id.to_bytes(), OUTBOX_SHARDS), place)
+pub(crate) fn event_key(chat_id: ChatId, key: impl fmt::Display) -> ItemKey {
+    ItemKey::of(Table::Outbox, shard(&chat_id.to_bytes(), OUTBOX_SHARDS), key)
 }
 
 /// All events of a chat.
 pub(crate) fn events_of(chat_id: ChatId) -> PartitionQuery {
     // `$` is the character after `#`.
-    let places = Bound::Between(text(format_args!("{chat_id}#")), text(format_args!("{chat_id}$")));
+    let keys = Bound::Between(text(format_args!("{chat_id}#")), text(format_args!("{chat_id}$")));
     PartitionQuery {
-        bound: Some(places),
+        bound: Some(keys),
         ..PartitionQuery::partition(Table::Outbox, shard(&chat_id.to_bytes(), OUTBOX_SHARDS))
     }
 }
 
 /// The chat of the event with this sort key.
-pub(crate) fn chat_at(place: &str) -> Result<ChatId, StoreError> {
-    let chat_id = place.split('#').next().unwrap_or_default();
+pub(crate) fn chat_at(key: &str) -> Result<ChatId, StoreError> {
+    let chat_id = key.split('#').next().unwrap_or_default();
     chat_id
         .parse()
         .map_err(|source: IdError| StoreError::Corrupt { table: Table::Outbox.name(), source: source.into() })
 }
 
 /// Moves an unreadable item out of the way of the others, and keeps it for inspection.
-pub(crate) fn set_aside(chat_id: ChatId, place: &str, item: &DynamoItem) -> Vec<Write> {
+pub(crate) fn set_aside(chat_id: ChatId, key: &str, item: &DynamoItem) -> Vec<Write> {
     vec![
-        Write::put(ItemKey::of(Table::Outbox, UNREADABLE, place), item.clone()),
-        Write::delete(event_key(chat_id, place)).if_there(),
+        Write::put(ItemKey::of(Table::Outbox, UNREADABLE, key), item.clone()),
+        Write::delete(event_key(chat_id, key)).if_there(),
     ]
 }
 
@@ -91,7 +95,13 @@ pub(crate) fn read_event(item: &DynamoItem) -> Result<Event, StoreError> {
         other => row.unreadable(other),
     })?;
     let body = change.try_into().map_err(|error: EventError| row.unreadable(error))?;
-    Ok(Event { event_id: row.parsed("event_id")?, event_time: row.parsed(EVENT_TIME)?, body })
+    let event_number = read_event_number(row)?;
+    Ok(Event { event_id: row.parsed("event_id")?, event_time: row.parsed(EVENT_TIME)?, event_number, body })
+}
+
+/// The number of an event in its outbox item or its message; `None` in an item of an earlier version.
+pub(crate) fn read_event_number(row: ItemReader<'_>) -> Result<Option<EventNumber>, StoreError> {
+    Ok(row.maybe_number(EVENT_NUMBER)?.map(EventNumber))
 }
 
 /// The fields of a payload as attributes.
@@ -174,7 +184,6 @@ mod tests {
     use ports::{ChatWriter, NewGroup};
 
     use super::*;
-    use crate::item::number;
     use crate::testing::DynamoServer;
 
     #[tokio::test]
@@ -224,7 +233,8 @@ mod tests {
             (ChatId::from_bytes([1; 16]), UserId::from_bytes([2; 16]), UserId::from_bytes([3; 16]));
         let name = || "name".to_owned().try_into().unwrap();
         let written = |body, event_type: &str, fields: DynamoItem| {
-            let event = Event { event_id: EventId::from_bytes([9; 16]), event_time: Timestamp::from_millis(7), body };
+            let (event_id, event_time) = (EventId::from_bytes([9; 16]), Timestamp::from_millis(7));
+            let event = Event { event_id, event_time, event_number: None, body };
             let write = change_write(&event, 1, 0).unwrap();
             let mut expected = event_key(chat_id, format_args!("{chat_id}#{:020}#00", 1)).attributes();
             expected.extend(fields);
@@ -303,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_of_ours_is_an_error_that_says_why() {
+    fn a_foreign_record_is_an_error_with_its_reason() {
         let expired =
             |sequences| item([("event_type", Some(text("messages_expired"))), ("sequences", Some(sequences))]);
         check(item([]), "attribute `event_type` is missing");

@@ -139,20 +139,27 @@ impl StorePort {
             Self::MessageWriter => &[
                 (Table::Chats, &[BatchGet]),
                 (Table::ChatMemberships, &[BatchGet, Check]),
-                (Table::Messages, &[Put]),
-                (Table::Expirations, &[Put]),
-                (Table::ChatCounters, &[Get, Update]),
+                (Table::Messages, &[BatchGet, Put, Update]),
+                (Table::MessageLocations, &[Put]),
+                (Table::Expirations, &[Put, Delete]),
+                (Table::ChatCounters, &[Get, BatchGet, Update]),
                 (Table::IdempotencyKeys, &[BatchGet, Put]),
                 (Table::Restrictions, &[Get, Query]),
+                (Table::Updates, &[Put]),
+                (Table::Reactions, &[BatchGet, Put, Delete]),
             ],
-            Self::MessageReader => {
-                &[(Table::Messages, &[Get, Query, QueryIndex]), (Table::ChatCounters, &[Get, BatchGet])]
-            }
+            Self::MessageReader => &[
+                (Table::Messages, &[Get, BatchGet, Query, QueryIndex]),
+                (Table::MessageLocations, &[Get]),
+                (Table::ChatCounters, &[Get, BatchGet]),
+                (Table::Updates, &[Query]),
+                (Table::Reactions, &[BatchGet, Query]),
+            ],
             Self::ChatWriter => &[
                 (Table::Chats, &[Get, Put, Check]),
                 (Table::ChatMemberships, &[BatchGet, Put, Update, Delete, Check]),
                 (Table::Messages, &[Query]),
-                (Table::ChatCounters, &[BatchGet, Put, Update, Check]),
+                (Table::ChatCounters, &[BatchGet, Put, Update]),
                 (Table::DeliveryState, &[Put, Delete]),
                 (Table::DirectChats, &[Get, Put]),
                 (Table::Outbox, &[Put]),
@@ -160,6 +167,7 @@ impl StorePort {
                 (Table::Users, &[BatchGet, Check]),
                 (Table::Contacts, &[BatchGet, Check]),
                 (Table::Invitations, &[BatchGet, Query, Put, Delete]),
+                (Table::Updates, &[Query]),
             ],
             Self::ChatReader => &[
                 (Table::Chats, &[Get, BatchGet]),
@@ -181,10 +189,11 @@ impl StorePort {
                 (Table::Chats, &[Get, Put]),
                 (Table::ChatMemberships, &[BatchGet, Put]),
                 (Table::Messages, &[Query]),
-                (Table::ChatCounters, &[BatchGet, Check]),
+                (Table::ChatCounters, &[BatchGet, Update]),
                 (Table::DeliveryState, &[Put]),
                 (Table::Outbox, &[Put]),
                 (Table::Blocks, &[BatchGet, Check]),
+                (Table::Updates, &[Query]),
             ],
             Self::Reports => &[(Table::Reports, &[BatchGet, Query, Put, Update, Delete])],
             Self::LastSeen => &[(Table::Users, &[Update])],
@@ -199,17 +208,20 @@ impl StorePort {
                 (Table::Messages, &[Query]),
                 (Table::ChatCounters, &[BatchGet]),
                 (Table::DeliveryState, &[BatchGet, Update]),
+                (Table::Updates, &[Query]),
             ],
             Self::Outbox => &[
-                (Table::Messages, &[Query]),
+                (Table::Messages, &[BatchGet, Query]),
                 (Table::ChatCounters, &[Get, QueryIndex, Update]),
                 (Table::Outbox, &[Query, QueryIndex, Put, Delete]),
+                (Table::Updates, &[Query]),
             ],
             Self::Purge => &[
                 (Table::Messages, &[Delete]),
-                (Table::Expirations, &[Query, Delete]),
+                (Table::Expirations, &[Query, Update, Delete]),
                 (Table::ChatCounters, &[Get, Update]),
                 (Table::Outbox, &[Put]),
+                (Table::Reactions, &[Query, Delete]),
             ],
             Self::Requests => &[(Table::Requests, &[Get, Put, Update])],
             Self::PushDevices => &[(Table::PushDevices, &[Get, Query, Update, Delete])],
@@ -223,6 +235,7 @@ impl StorePort {
             Self::Expirer => &[
                 (Table::Chats, &[Scan]),
                 (Table::Messages, &[Query, Update]),
+                (Table::MessageLocations, &[Put]),
                 (Table::Expirations, &[Put, Delete]),
                 (Table::ChatCounters, &[Get, Update]),
             ],
@@ -232,15 +245,15 @@ impl StorePort {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Advance, ChatId, Sequence, Timestamp, UserId, WatermarkKind};
+    use domain::{Advance, ChatId, Sequence, Timestamp, Ttl, UpdateAction, UserId, WatermarkKind};
     use expect_test::expect;
-    use ports::{ChatWriter, NewGroup, Outbox, WatermarkStore};
+    use ports::{AppendOutcome, ChatWriter, MessageWriter, NewEntry, NewGroup, NewMessage, Outbox, WatermarkStore};
 
     use super::guard::{Done, client_of};
     use super::*;
     use crate::contract::guarded;
     use crate::item::{DynamoItem, ItemKey};
-    use crate::testing::DynamoServer;
+    use crate::testing::{DynamoServer, chat, message, update};
 
     #[test]
     fn each_role_reaches_its_own_tables_and_no_others() {
@@ -256,14 +269,17 @@ mod tests {
             ingest
               chats {Get, BatchGet}
               chat_memberships {Get, BatchGet, Query, Check}
-              messages {Get, Query, QueryIndex, Put, Delete}
-              expirations {Query, Put, Delete}
+              messages {Get, BatchGet, Query, QueryIndex, Put, Update, Delete}
+              message_locations {Get, Put}
+              expirations {Query, Put, Update, Delete}
               chat_counters {Get, BatchGet, QueryIndex, Update}
               idempotency_keys {BatchGet, Put}
               delivery_state {BatchGet, Query, Update}
               direct_chats {Get}
               outbox {Query, QueryIndex, Put, Delete}
               restrictions {Get, Query}
+              updates {Query, Put}
+              reactions {BatchGet, Query, Put, Delete}
             fanout
               chats {Get, BatchGet}
               chat_memberships {Get, BatchGet, Query}
@@ -275,9 +291,10 @@ mod tests {
               user_keys {Get, BatchGet, Put, Delete}
               chats {Get, BatchGet, Scan, Put, Check}
               chat_memberships {Get, BatchGet, Query, Put, Update, Delete, Check}
-              messages {Get, Query, QueryIndex, Update}
+              messages {Get, BatchGet, Query, QueryIndex, Update}
+              message_locations {Get, Put}
               expirations {Put, Delete}
-              chat_counters {Get, BatchGet, QueryIndex, Put, Update, Check}
+              chat_counters {Get, BatchGet, QueryIndex, Put, Update}
               delivery_state {BatchGet, Query, Put, Update, Delete}
               sessions {Get, BatchGet, Put, Delete}
               direct_chats {Get, BatchGet, Put, Check}
@@ -294,6 +311,8 @@ mod tests {
               restrictions {Get, Query, Put, Delete}
               passkeys {Get, Query, Put, Update, Delete}
               deletions {Get, Query, Put, Delete}
+              updates {Query}
+              reactions {BatchGet, Query}
         "#]]
         .assert_eq(&said);
     }
@@ -312,6 +331,7 @@ mod tests {
             messages::g1_an_acknowledged_message_is_in_every_read,
             pages::g11_a_purged_message_keeps_its_sequence_and_no_preview,
             pages::heads_are_in_the_order_asked,
+            pages::by_id_finds_nothing_under_an_unknown_id,
             chats::a_pair_has_one_direct_chat,
             chats::memberships_are_found_by_chat_and_by_user,
             chats::non_members_and_unknown_chats_have_no_membership,
@@ -333,21 +353,24 @@ mod tests {
             invitations::an_acceptance_without_a_head_row_makes_a_member,
             invitations::a_declined_invitation_is_not_repeated,
             passkeys::a_use_moves_the_counter_forward,
-            passkeys::a_removed_passkey_signs_nobody_in,
+            passkeys::a_removed_passkey_is_refused,
             reports::a_report_is_resolved_once,
             reports::deleting_an_account_deletes_its_reports,
             last_seen::last_seen_only_moves_forward,
             sessions::sessions_are_oldest_first,
             sessions::a_user_revokes_only_their_own_sessions,
             restrictions::a_suspended_user_does_not_send,
-            restrictions::restrictions_are_those_of_their_user,
+            restrictions::restrictions_apply_to_their_user_only,
             codes::a_code_is_spent_by_its_use,
             watermarks::g7_a_watermark_only_moves_forward,
             watermarks::only_members_move_watermarks,
             requests::an_answered_request_is_replayed,
-            push_devices::a_removed_device_is_gone,
+            push_devices::a_removed_device_is_absent,
             notices::a_dropped_notice_allows_a_new_one,
-            dead_letters::a_forgotten_dead_letter_is_gone,
+            dead_letters::a_removed_dead_letter_is_absent,
+            updates::an_update_is_an_entry_of_the_sequence,
+            updates::g11_a_deleted_message_is_in_no_read,
+            updates::reactions_are_counted_and_listed,
             accounts::a_deletion_begins_with_a_tombstone,
             accounts::a_deletion_is_listed_until_it_ends,
             expiry::a_lifetime_counts_from_the_time_of_the_send,
@@ -356,10 +379,24 @@ mod tests {
         contract::outbox::a_message_is_pending_until_it_is_published(guarded(&done).await).await;
         contract::outbox::a_published_chat_is_not_overdue(guarded(&done).await).await;
         meet_damage(&done).await;
+        meet_updates(&done).await;
         for port in ProcessRole::ALL.into_iter().flat_map(ports_of) {
             let needs = port.needs().iter().flat_map(|(table, actions)| actions.iter().map(|action| (*table, *action)));
             assert_eq!(done.by(*port), needs.collect(), "{port:?}");
         }
+    }
+
+    /// Exercises actions that no contract covers: the deletion of an expiring message, and updates that are not published.
+    async fn meet_updates(done: &Done) {
+        let server = DynamoServer::with_tables().await;
+        let store = server.store();
+        let of = |port| store.through(client_of(&server, port, done), &server.config);
+        let (chat_id, sender_id) = chat(&store).await;
+        let expiring = NewMessage { ttl: Ttl::from_secs(600), ..message(chat_id, sender_id) };
+        let deletion = update(chat_id, sender_id, 1, UpdateAction::Delete);
+        let outcomes = of(StorePort::MessageWriter).commit(vec![expiring.into(), NewEntry::Update(deletion)]).await;
+        assert!(outcomes.unwrap().iter().all(|outcome| matches!(outcome, AppendOutcome::New(_))));
+        assert_eq!(of(StorePort::Outbox).unpublished(chat_id).await.unwrap().len(), 1);
     }
 
     /// Exercises actions that no contract covers: watermarks fall back to the messages if a counter is lost, and the
@@ -375,15 +412,15 @@ mod tests {
         of(StorePort::ChatWriter).create_group(group).await.unwrap();
 
         let outbox = of(StorePort::Outbox);
-        let place = outbox.waiting(chat_id).await.unwrap().remove(0).place;
-        server.put(ItemKey::of(Table::Outbox, 0, &place), DynamoItem::new()).await;
-        assert_eq!(outbox.waiting(chat_id).await.unwrap(), []);
+        let key = outbox.pending_changes(chat_id).await.unwrap().remove(0).key;
+        server.put(ItemKey::of(Table::Outbox, 0, &key), DynamoItem::new()).await;
+        assert_eq!(outbox.pending_changes(chat_id).await.unwrap(), []);
 
         let counter = ItemKey::one(Table::ChatCounters, chat_id).attributes();
         let lose = server.client.delete_item().table_name(server.name(Table::ChatCounters)).set_key(Some(counter));
         lose.send().await.unwrap();
-        let advance =
-            of(StorePort::Watermarks).advance(owner, chat_id, WatermarkKind::Read, Sequence(1)).await.unwrap();
+        let (kind, at) = (WatermarkKind::Read, Timestamp::default());
+        let advance = of(StorePort::Watermarks).advance(owner, chat_id, kind, Sequence(1), at).await.unwrap();
         assert_eq!(advance, Advance::AboveHead(Sequence::ZERO));
     }
 

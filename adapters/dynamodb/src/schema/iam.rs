@@ -71,14 +71,14 @@ const AUDITS: [&str; 7] = [
 /// The policy of an auditor who runs `tidings store verify`, as JSON. It is for a person, not for a role: it alone
 /// allows scans of all tables, and it allows no writes.
 pub fn auditor_iam(config: &Config, site: &AwsSite, log: &LogNames) -> String {
-    let place = ArnParts::of(config, site);
-    let tables = Table::ALL.map(|table| place.table(table)).to_vec();
+    let arns = ArnParts::of(config, site);
+    let tables = Table::ALL.map(|table| arns.table(table)).to_vec();
     let mut statements = vec![Statement { actions: AUDITS.to_vec(), resources: tables }];
     if site.msk_cluster.is_some() {
-        let topics = log.topics.iter().map(|name| place.kafka("topic", Some(name))).collect();
-        let groups = log.groups.iter().map(|(_, group)| place.kafka("group", Some(group))).collect();
+        let topics = log.topics.iter().map(|name| arns.kafka("topic", Some(name))).collect();
+        let groups = log.groups.iter().map(|(_, group)| arns.kafka("group", Some(group))).collect();
         for (actions, resources) in [
-            (vec!["kafka-cluster:Connect"], vec![place.kafka("cluster", None)]),
+            (vec!["kafka-cluster:Connect"], vec![arns.kafka("cluster", None)]),
             (vec!["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"], topics),
             (vec!["kafka-cluster:DescribeGroup"], groups),
         ] {
@@ -146,7 +146,7 @@ impl Statement {
 }
 
 /// The table statements of a role. Tables with the same actions share a statement, because policies have a size limit.
-pub(super) fn table_statements(role: ProcessRole, place: &ArnParts<'_>) -> Vec<Statement> {
+pub(super) fn table_statements(role: ProcessRole, arns: &ArnParts<'_>) -> Vec<Statement> {
     let mut shared: BTreeMap<Vec<&'static str>, Vec<String>> = BTreeMap::new();
     for (table, allowed) in access(role) {
         let (of_index, of_table): (Vec<TableAction>, Vec<TableAction>) =
@@ -154,27 +154,27 @@ pub(super) fn table_statements(role: ProcessRole, place: &ArnParts<'_>) -> Vec<S
         let names = |actions: Vec<TableAction>| actions.into_iter().map(TableAction::name).collect::<Vec<_>>();
         let index = table.definition().index.filter(|_| !of_index.is_empty());
         if let Some(index) = index {
-            shared.entry(names(of_index)).or_default().push(place.index(table, index));
+            shared.entry(names(of_index)).or_default().push(arns.index(table, index));
         }
         if !of_table.is_empty() {
-            shared.entry(names(of_table)).or_default().push(place.table(table));
+            shared.entry(names(of_table)).or_default().push(arns.table(table));
         }
     }
     shared.into_iter().map(|(actions, resources)| Statement { actions, resources }).collect()
 }
 
 /// The log statements of a role.
-pub(super) fn log_statements(role: ProcessRole, log: &LogNames, place: &ArnParts<'_>) -> Vec<Statement> {
-    let topics = |names: &[String]| names.iter().map(|name| place.kafka("topic", Some(name))).collect::<Vec<_>>();
+pub(super) fn log_statements(role: ProcessRole, log: &LogNames, arns: &ArnParts<'_>) -> Vec<Statement> {
+    let topics = |names: &[String]| names.iter().map(|name| arns.kafka("topic", Some(name))).collect::<Vec<_>>();
     let groups = log.groups.iter().filter(|(reader, _)| *reader == role);
-    let groups: Vec<String> = groups.map(|(_, group)| place.kafka("group", Some(group))).collect();
+    let groups: Vec<String> = groups.map(|(_, group)| arns.kafka("group", Some(group))).collect();
     let produces = matches!(role, ProcessRole::Ingest | ProcessRole::Api);
     let mut statements = vec![];
     let mut allow = |actions: &[&'static str], resources: Vec<String>| {
         statements.push(Statement { actions: actions.to_vec(), resources });
     };
     if produces {
-        let cluster = vec![place.kafka("cluster", None)];
+        let cluster = vec![arns.kafka("cluster", None)];
         allow(&["kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"], cluster);
         let mut written = topics(&log.topics);
         // Consumers that may write also copy unreadable records to the dead-letter topic.
@@ -183,7 +183,7 @@ pub(super) fn log_statements(role: ProcessRole, log: &LogNames, place: &ArnParts
         }
         allow(&["kafka-cluster:DescribeTopic", "kafka-cluster:WriteData"], written);
     } else if !groups.is_empty() {
-        allow(&["kafka-cluster:Connect"], vec![place.kafka("cluster", None)]);
+        allow(&["kafka-cluster:Connect"], vec![arns.kafka("cluster", None)]);
     }
     if !groups.is_empty() {
         allow(&["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"], topics(&log.topics));
@@ -276,15 +276,19 @@ pub(super) mod tests {
     fn ingest_commits_and_publishes() {
         expect![[r#"
             dynamodb:BatchGetItem dynamodb:PutItem: table/tidings_idempotency_keys
+            dynamodb:BatchGetItem dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem: table/tidings_reactions
             dynamodb:BatchGetItem dynamodb:Query dynamodb:UpdateItem: table/tidings_delivery_state
             dynamodb:GetItem: table/tidings_direct_chats
             dynamodb:GetItem dynamodb:BatchGetItem: table/tidings_chats
             dynamodb:GetItem dynamodb:BatchGetItem dynamodb:Query dynamodb:ConditionCheckItem: table/tidings_chat_memberships
+            dynamodb:GetItem dynamodb:BatchGetItem dynamodb:Query dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem: table/tidings_messages
             dynamodb:GetItem dynamodb:BatchGetItem dynamodb:UpdateItem: table/tidings_chat_counters
+            dynamodb:GetItem dynamodb:PutItem: table/tidings_message_locations
             dynamodb:GetItem dynamodb:Query: table/tidings_restrictions
-            dynamodb:GetItem dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem: table/tidings_messages
             dynamodb:Query: table/tidings_messages/index/message_id-index table/tidings_chat_counters/index/dirty-index table/tidings_outbox/index/age-index
-            dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem: table/tidings_expirations table/tidings_outbox
+            dynamodb:Query dynamodb:PutItem: table/tidings_updates
+            dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem: table/tidings_outbox
+            dynamodb:Query dynamodb:PutItem dynamodb:UpdateItem dynamodb:DeleteItem: table/tidings_expirations
             kafka:Connect kafka:WriteDataIdempotently: cluster/events/0a1b-2c
             kafka:DescribeTopic kafka:WriteData: topic/events/0a1b-2c/messages.persisted topic/events/0a1b-2c/memberships.changed topic/events/0a1b-2c/chats.created
         "#]].assert_eq(&said(&policy(ProcessRole::Ingest).unwrap()));
@@ -319,7 +323,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_a_cluster_of_msk_nothing_is_said_of_the_log() {
+    fn without_an_msk_cluster_the_policy_has_no_rights_on_the_log() {
         for role in ProcessRole::ALL {
             let policy = iam(&Config::default(), &site(None), role).unwrap_or_default();
             assert!(!policy.contains("kafka"), "{policy}");

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, PointInTimeRecoveryDescription,
     PointInTimeRecoverySpecification, PointInTimeRecoveryStatus, Projection as SdkProjection, ProjectionType,
-    ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
+    ScalarAttributeType, TableDescription, TableStatus, Tag, TimeToLiveSpecification, TimeToLiveStatus,
 };
 use ports::BoxError;
 use tokio::time::{Instant, sleep};
@@ -116,14 +116,14 @@ pub async fn diff(client: &Client, config: &Config) -> Result<Vec<TableDrift>, S
 }
 
 /// One table of a live account.
-struct Live<'a> {
-    client: &'a Client,
-    name: String,
-    definition: Definition,
+pub(super) struct Live<'a> {
+    pub(super) client: &'a Client,
+    pub(super) name: String,
+    pub(super) definition: Definition,
 }
 
 impl<'a> Live<'a> {
-    fn new(client: &'a Client, config: &Config, table: Table) -> Self {
+    pub(super) fn new(client: &'a Client, config: &Config, table: Table) -> Self {
         let name = format!("{}{}", config.table_prefix, table.name());
         Self { client, name, definition: table.definition() }
     }
@@ -132,12 +132,12 @@ impl<'a> Live<'a> {
         TableDrift { table: self.name.clone(), aspect }
     }
 
-    fn failed(&self, action: &'static str) -> impl FnOnce(aws_sdk_dynamodb::Error) -> SchemaError {
+    pub(super) fn failed(&self, action: &'static str) -> impl FnOnce(aws_sdk_dynamodb::Error) -> SchemaError {
         let table = self.name.clone();
         move |error| SchemaError { table, action, source: error.into() }
     }
 
-    async fn describe(&self) -> Result<Option<TableDescription>, SchemaError> {
+    pub(super) async fn describe(&self) -> Result<Option<TableDescription>, SchemaError> {
         match self.client.describe_table().table_name(&self.name).send().await.map_err(aws_sdk_dynamodb::Error::from) {
             Ok(output) => Ok(output.table),
             Err(aws_sdk_dynamodb::Error::ResourceNotFoundException(_)) => Ok(None),
@@ -145,7 +145,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    async fn create(&self) -> Result<(), SchemaError> {
+    pub(super) async fn create(&self) -> Result<(), SchemaError> {
         let Definition { partition_key, sort_key, index, .. } = self.definition;
         let request = self
             .client
@@ -162,7 +162,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    async fn wait_until_active(&self) -> Result<(), SchemaError> {
+    pub(super) async fn wait_until_active(&self) -> Result<(), SchemaError> {
         let deadline = Instant::now() + CREATION_DEADLINE;
         loop {
             let status = self.describe().await?.and_then(|description| description.table_status);
@@ -177,7 +177,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    async fn expires(&self) -> Result<bool, SchemaError> {
+    pub(super) async fn expires(&self) -> Result<bool, SchemaError> {
         let request = self.client.describe_time_to_live().table_name(&self.name);
         let output = request.send().await.map_err(|error| self.failed("looking at its time to live")(error.into()))?;
         Ok(output.time_to_live_description.is_some_and(|ttl| {
@@ -186,7 +186,7 @@ impl<'a> Live<'a> {
         }))
     }
 
-    async fn let_expire(&self) -> Result<(), SchemaError> {
+    pub(super) async fn let_expire(&self) -> Result<(), SchemaError> {
         let specification = TimeToLiveSpecification::builder().enabled(true).attribute_name(TTL).build();
         let specification = specification.expect("both fields are given");
         let request =
@@ -195,25 +195,64 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    async fn is_backed_up(&self) -> Result<bool, SchemaError> {
+    pub(super) async fn is_backed_up(&self) -> Result<bool, SchemaError> {
+        Ok(self.recovery().await?.is_some())
+    }
+
+    /// The point-in-time recovery of the table, if it is enabled.
+    pub(super) async fn recovery(&self) -> Result<Option<PointInTimeRecoveryDescription>, SchemaError> {
         let request = self.client.describe_continuous_backups().table_name(&self.name);
         let output = request.send().await.map_err(|error| self.failed("looking at its backups")(error.into()))?;
         let recovery =
             output.continuous_backups_description.and_then(|backups| backups.point_in_time_recovery_description);
-        let status = recovery.and_then(|recovery| recovery.point_in_time_recovery_status);
-        Ok(status == Some(PointInTimeRecoveryStatus::Enabled))
+        let enabled = Some(PointInTimeRecoveryStatus::Enabled);
+        Ok(recovery.filter(|recovery| recovery.point_in_time_recovery_status == enabled))
     }
 
-    async fn back_up(&self) -> Result<(), SchemaError> {
+    /// Enables point-in-time recovery. The service refuses that for a while after it has made a table.
+    pub(super) async fn back_up(&self) -> Result<(), SchemaError> {
         let specification = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true).build();
         let specification = specification.expect("the one field is given");
-        let request = self
-            .client
-            .update_continuous_backups()
-            .table_name(&self.name)
-            .point_in_time_recovery_specification(specification);
-        request.send().await.map_err(|error| self.failed("setting its backups")(error.into()))?;
+        let deadline = Instant::now() + CREATION_DEADLINE;
+        loop {
+            let request = self
+                .client
+                .update_continuous_backups()
+                .table_name(&self.name)
+                .point_in_time_recovery_specification(specification.clone());
+            match request.send().await.map_err(aws_sdk_dynamodb::Error::from) {
+                Ok(_) => return Ok(()),
+                Err(aws_sdk_dynamodb::Error::ContinuousBackupsUnavailableException(_)) if Instant::now() < deadline => {
+                    sleep(CREATION_POLL).await;
+                }
+                Err(error) => return Err(self.failed("setting its backups")(error)),
+            }
+        }
+    }
+
+    /// Protects the table from deletion.
+    pub(super) async fn protect(&self) -> Result<(), SchemaError> {
+        let request = self.client.update_table().table_name(&self.name).deletion_protection_enabled(true);
+        request.send().await.map_err(|error| self.failed("protecting it from deletion")(error.into()))?;
+        self.wait_until_active().await
+    }
+
+    /// Sets tags, and leaves others.
+    pub(super) async fn tag(&self, arn: &str, tags: &[(&str, &str)]) -> Result<(), SchemaError> {
+        let tag = |(key, value): &(&str, &str)| Tag::builder().key(*key).value(*value).build();
+        let tags = tags.iter().map(|pair| tag(pair).expect("both fields are given")).collect();
+        let request = self.client.tag_resource().resource_arn(arn).set_tags(Some(tags));
+        request.send().await.map_err(|error| self.failed("tagging it")(error.into()))?;
         Ok(())
+    }
+
+    /// The value of a tag.
+    pub(super) async fn tagged(&self, arn: &str, key: &str) -> Result<Option<String>, SchemaError> {
+        // A table has at most 50 tags, and a page is longer than that.
+        let request = self.client.list_tags_of_resource().resource_arn(arn);
+        let output = request.send().await.map_err(|error| self.failed("reading its tags")(error.into()))?;
+        let tag = output.tags.unwrap_or_default().into_iter().find(|tag| tag.key == key);
+        Ok(tag.map(|tag| tag.value))
     }
 }
 
@@ -289,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_table_made_by_somebody_else_is_told_apart() {
+    async fn a_foreign_table_is_recognized() {
         let server = DynamoServer::with_tables().await;
         let name = server.name(Table::Notices);
         server.client.delete_table().table_name(&name).send().await.unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use audit::{AtOnce, AuditOptions, AuditPacer, AuditProgress, CHECKED, Checkpoint, Findings};
 use contract::SampleData;
 use domain::Invariant::{self, *};
-use domain::{Body, ChatCommand, MessageId, Role, SessionId, Timestamp, Ttl, UserId};
+use domain::{Body, ChatCommand, MessageId, Role, SessionId, Timestamp, Ttl, UserId, Watermarks};
 use ports::{ChatWriter, Clock, EventLog, Ids, MessageWriter, NewMessage, RandomIds, Receipt, SystemClock};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -82,7 +82,7 @@ impl BreakFixtures {
         Self { group, direct, owner, member, sends, receipts, session_id, expires_at }
     }
 
-    fn place(&self, sequence: u64) -> MessageLocation {
+    fn location(&self, sequence: u64) -> MessageLocation {
         MessageLocation { chat_id: self.group, sequence: Sequence(sequence) }
     }
 
@@ -99,7 +99,7 @@ impl BreakFixtures {
 
     fn head(&self, sequence: u64) -> Head {
         let last = self.sends[4].clone().at(Sequence(5), None);
-        Head { sequence: Sequence(sequence), ..Head::at(&last, None) }
+        Head { sequence: Sequence(sequence), ..Head::at(&last, None, 1) }
     }
 }
 
@@ -135,19 +135,19 @@ found! {
         |tx, seen| tx.put_new(Table::Heads, &keys::chat(seen.group), seen.head(6).encode())
         => [SequenceContiguous];
     a_lost_message_is_found:
-        |tx, seen| tx.delete(Table::Messages, &keys::message(seen.place(2)))
+        |tx, seen| tx.delete(Table::Messages, &keys::message(seen.location(2)))
         => [SequenceContiguous, LogReflectsStore];
     the_last_message_lost_is_found:
-        |tx, seen| tx.delete(Table::Messages, &keys::message(seen.place(5)))
+        |tx, seen| tx.delete(Table::Messages, &keys::message(seen.location(5)))
         => [SequenceContiguous, LogReflectsStore];
     a_message_that_cannot_be_read_is_found:
-        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.place(2)), vec![0xff; 3])
+        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.location(2)), vec![0xff; 3])
         => [StoreIsAuthoritative];
     a_message_in_the_place_of_another_is_found:
-        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.place(2)), seen.other(2))
+        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.location(2)), seen.other(2))
         => [StoreIsAuthoritative, SequenceUniqueness, IdempotencySequenceConsistency];
     a_message_at_sequence_0_is_found:
-        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.place(0)), seen.other(0))
+        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.location(0)), seen.other(0))
         => [StoreIsAuthoritative, IdempotencySequenceConsistency, NoZeroSequence];
     an_id_that_leads_nowhere_is_found:
         |tx, seen| tx.delete(Table::MessagePlaces, &seen.receipts[0].message_id.to_bytes())
@@ -165,11 +165,11 @@ found! {
     } => [CounterLowerBound, IdempotencySequenceConsistency];
     a_watermark_above_the_head_is_found: |tx, seen| {
         let marks = Watermarks { delivered: Sequence(6), read: Sequence(2) };
-        tx.put(Table::Watermarks, &keys::membership(seen.member, seen.group), &marks);
+        tx.put(Table::Watermarks, &keys::membership(seen.member, seen.group), &DeliveryState::from(marks));
     } => [WatermarkBoundedByHead];
     read_above_delivered_is_found: |tx, seen| {
         let marks = Watermarks { delivered: Sequence(2), read: Sequence(3) };
-        tx.put(Table::Watermarks, &keys::membership(seen.member, seen.group), &marks);
+        tx.put(Table::Watermarks, &keys::membership(seen.member, seen.group), &DeliveryState::from(marks));
     } => [ReadImpliesDelivered];
     lost_watermarks_are_found:
         |tx, seen| tx.delete(Table::Watermarks, &keys::membership(seen.member, seen.group))
@@ -195,7 +195,7 @@ found! {
             tx.put(Table::Members, &keys::member(seen.group, member.user_id), &member);
             tx.put(Table::Memberships, &keys::membership(member.user_id, seen.group), &member);
             let marks = Watermarks::at(Sequence::ZERO);
-            tx.put(Table::Watermarks, &keys::membership(member.user_id, seen.group), &marks);
+            tx.put(Table::Watermarks, &keys::membership(member.user_id, seen.group), &DeliveryState::from(marks));
         }
     } => [GroupSizeBounded];
     a_lost_chat_is_found: |tx, seen| tx.delete(Table::Chats, &keys::chat(seen.group)) => [LogReflectsStore];
@@ -208,8 +208,8 @@ found! {
         tx.delete(Table::DirectChats, &keys::direct(pair));
     } => [DirectChatUniqueness];
     a_message_that_nobody_will_purge_is_found: |tx, seen| {
-        let place = MessageLocation { chat_id: seen.direct, sequence: Sequence(2) };
-        tx.delete(Table::Expiries, &keys::expiry(seen.expires_at, Expiring::Message(place)));
+        let location = MessageLocation { chat_id: seen.direct, sequence: Sequence(2) };
+        tx.delete(Table::Expiries, &keys::expiry(seen.expires_at, Expiring::Message(location)));
     } => [TtlBoundedTables];
     a_session_that_never_ends_is_found:
         |tx, seen| tx.delete(Table::Expiries, &keys::expiry(seen.expires_at, Expiring::Session(seen.session_id)))
@@ -236,7 +236,7 @@ found! {
 }
 
 #[test]
-fn a_bookmark_of_the_log_says_how_far_the_audit_is() {
+fn a_bookmark_of_the_log_has_the_position_of_the_audit() {
     for round in [
         LogAuditProgress { came_since: false, next: 3, end: 9 },
         LogAuditProgress { came_since: true, next: 9, end: 12 },

@@ -149,9 +149,9 @@ impl<R: Read> BackupReader<R> {
         if version > FILE_VERSION_MAX {
             return Err(BackupReadError::Newer { found: version });
         }
-        let place = PartLocation { part: "the beginning".to_owned(), at: 0 };
+        let location = PartLocation { part: "the beginning".to_owned(), at: 0 };
         let Some(version) = FileVersion::of(version) else {
-            return Err(place.damaged(format!("there is no version {version}")));
+            return Err(location.damaged(format!("there is no version {version}")));
         };
         let nothing =
             Header { store_format: 0, version: String::new(), taken_at: Timestamp::MAX, log_end: 0, key: None };
@@ -166,14 +166,14 @@ impl<R: Read> BackupReader<R> {
             last: None,
             is_done: false,
         };
-        let (kind, payload, place) = reader.part()?;
+        let (kind, payload, location) = reader.part()?;
         if kind != PartKind::Header {
-            return Err(place.damaged("the first part is the header"));
+            return Err(location.damaged("the first part is the header"));
         }
         let (header, key) = match version {
-            FileVersion::Plain => (decode(&payload, &place)?, None),
+            FileVersion::Plain => (decode(&payload, &location)?, None),
             FileVersion::Encrypted => {
-                let EncryptedHeaderRow { header, key_id } = decode(&payload, &place)?;
+                let EncryptedHeaderRow { header, key_id } = decode(&payload, &location)?;
                 (header, Some(KeyId::from_bytes(key_id)))
             }
         };
@@ -198,15 +198,15 @@ impl<R: Read> BackupReader<R> {
         if self.is_done {
             return Ok(None);
         }
-        let (kind, payload, place) = self.part()?;
+        let (kind, payload, location) = self.part()?;
         match kind {
-            PartKind::Header => Err(place.damaged("there is one header, and it comes first")),
-            PartKind::File => self.file(&payload, &place).map(Some),
-            PartKind::Rows => self.rows(&payload, &place).map(Some),
+            PartKind::Header => Err(location.damaged("there is one header, and it comes first")),
+            PartKind::File => self.file(&payload, &location).map(Some),
+            PartKind::Rows => self.rows(&payload, &location).map(Some),
             PartKind::End => {
-                let end: EndRow = decode(&payload, &place)?;
+                let end: EndRow = decode(&payload, &location)?;
                 if end != (EndRow { tables: self.tables.clone(), files: self.files.clone() }) {
-                    return Err(place.damaged("it counts other rows or files than there are"));
+                    return Err(location.damaged("it counts other rows or files than there are"));
                 }
                 let behind = PartLocation { part: "the data after the end".to_owned(), at: self.at };
                 if !read_up_to(&mut self.from, 1, self.at)?.is_empty() {
@@ -223,34 +223,34 @@ impl<R: Read> BackupReader<R> {
         BackupContents { header: self.header, tables: self.tables, files: self.files, bytes: self.at }
     }
 
-    fn file(&mut self, payload: &[u8], place: &PartLocation) -> Result<BackupPart, BackupReadError> {
-        let (name, bytes) = parts::split_name(payload).ok_or_else(|| place.damaged("a file has a name"))?;
+    fn file(&mut self, payload: &[u8], location: &PartLocation) -> Result<BackupPart, BackupReadError> {
+        let (name, bytes) = parts::split_name(payload).ok_or_else(|| location.damaged("a file has a name"))?;
         if bytes.len() > FILE_BYTES_MAX {
-            return Err(place.damaged(format!("the file `{}` has {} bytes", name.escape_debug(), bytes.len())));
+            return Err(location.damaged(format!("the file `{}` has {} bytes", name.escape_debug(), bytes.len())));
         }
         self.files.push(name.to_owned());
         Ok(BackupPart::File { name: name.to_owned(), bytes: SecretBytes(bytes.to_owned()) })
     }
 
-    fn rows(&mut self, payload: &[u8], place: &PartLocation) -> Result<BackupPart, BackupReadError> {
-        let (table, packed) = parts::split_name(payload).ok_or_else(|| place.damaged("rows have a table"))?;
-        let rows = unpack(packed).map_err(|what| place.damaged(what))?;
+    fn rows(&mut self, payload: &[u8], location: &PartLocation) -> Result<BackupPart, BackupReadError> {
+        let (table, packed) = parts::split_name(payload).ok_or_else(|| location.damaged("rows have a table"))?;
+        let rows = unpack(packed).map_err(|what| location.damaged(what))?;
         // A block continues the previous table or starts a new one; no table may start twice.
         let before = self.last.take().filter(|(name, _)| name == table).map(|(_, key)| key);
         if before.is_none() && self.tables.contains_key(table) {
-            return Err(place.damaged(format!("the table `{}` has ended before", table.escape_debug())));
+            return Err(location.damaged(format!("the table `{}` has ended before", table.escape_debug())));
         }
         let (mut last, mut count, mut rest) = (before.as_deref(), 0, &rows[..]);
         while !rest.is_empty() {
-            let (key, _, behind) = parts::split_row(rest).ok_or_else(|| place.damaged("a row has no end"))?;
+            let (key, _, behind) = parts::split_row(rest).ok_or_else(|| location.damaged("a row has no end"))?;
             if last.is_some_and(|last| key <= last) {
-                return Err(place.damaged("rows are in the order of their keys"));
+                return Err(location.damaged("rows are in the order of their keys"));
             }
             last = Some(key);
             count += 1;
             rest = behind;
         }
-        let last = last.filter(|_| count > 0).ok_or_else(|| place.damaged("a block has rows"))?;
+        let last = last.filter(|_| count > 0).ok_or_else(|| location.damaged("a block has rows"))?;
         *self.tables.entry(table.to_owned()).or_default() += count;
         self.last = Some((table.to_owned(), last.to_owned()));
         Ok(BackupPart::Rows { table: table.to_owned(), rows: BackupRows { bytes: rows, taken: 0 } })
@@ -259,36 +259,36 @@ impl<R: Read> BackupReader<R> {
     /// Reads a part and verifies its checksum.
     fn part(&mut self) -> Result<(PartKind, Vec<u8>, PartLocation), BackupReadError> {
         let (at, number) = (self.at, self.number);
-        let mut place = PartLocation { part: self.called(None), at };
-        let head = self.exactly(HEAD_BYTES, &place)?;
+        let mut location = PartLocation { part: self.called(None), at };
+        let head = self.exactly(HEAD_BYTES, &location)?;
         let head: [u8; HEAD_BYTES] = head.try_into().expect("as many bytes were read");
         let [kind, n0, n1, n2, n3, l0, l1, l2, l3] = head;
         let found = u32::from_be_bytes([n0, n1, n2, n3]);
-        let kind = PartKind::of(kind).ok_or_else(|| place.damaged(format!("there are no parts of kind {kind}")))?;
+        let kind = PartKind::of(kind).ok_or_else(|| location.damaged(format!("there are no parts of kind {kind}")))?;
         if found != number {
-            return Err(place.damaged(format!("part {number} was expected, and this says it is part {found}")));
+            return Err(location.damaged(format!("part {number} was expected, and this says it is part {found}")));
         }
         let len = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
         if len > PAYLOAD_BYTES_MAX {
             return Err(
-                place.damaged(format!("it says it has {len} bytes, and none has more than {PAYLOAD_BYTES_MAX}"))
+                location.damaged(format!("it says it has {len} bytes, and none has more than {PAYLOAD_BYTES_MAX}"))
             );
         }
-        let payload = self.exactly(len, &place)?;
-        let sum = self.exactly(SUM_BYTES, &place)?;
+        let payload = self.exactly(len, &location)?;
+        let sum = self.exactly(SUM_BYTES, &location)?;
         if kind == PartKind::Rows {
-            place.part = self.called(parts::split_name(&payload).map(|(table, _)| table));
+            location.part = self.called(parts::split_name(&payload).map(|(table, _)| table));
         }
         let expected = parts::next_sum(&self.sum, &head, &payload);
         if sum != expected {
-            return Err(place.damaged(format!(
+            return Err(location.damaged(format!(
                 "its checksum is {} and should be {}",
                 beginning_of(&sum),
                 beginning_of(&expected)
             )));
         }
         (self.sum, self.number) = (expected, number.wrapping_add(1));
-        Ok((kind, payload, place))
+        Ok((kind, payload, location))
     }
 
     /// Name of the next part: by its own table, or by the previous one.
@@ -302,11 +302,11 @@ impl<R: Read> BackupReader<R> {
         }
     }
 
-    fn exactly(&mut self, len: usize, place: &PartLocation) -> Result<Vec<u8>, BackupReadError> {
+    fn exactly(&mut self, len: usize, location: &PartLocation) -> Result<Vec<u8>, BackupReadError> {
         let bytes = read_up_to(&mut self.from, len, self.at)?;
         self.at += bytes.len() as u64;
         if bytes.len() < len {
-            return Err(BackupReadError::CutOff { at: self.at, part: place.part.clone() });
+            return Err(BackupReadError::CutOff { at: self.at, part: location.part.clone() });
         }
         Ok(bytes)
     }
@@ -340,11 +340,11 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-fn decode<T: DeserializeOwned>(payload: &[u8], place: &PartLocation) -> Result<T, BackupReadError> {
+fn decode<T: DeserializeOwned>(payload: &[u8], location: &PartLocation) -> Result<T, BackupReadError> {
     match postcard::take_from_bytes(payload) {
         Ok((value, [])) => Ok(value),
-        Ok((_, rest)) => Err(place.damaged(format!("{} bytes are behind it", rest.len()))),
-        Err(error) => Err(place.damaged(error.to_string())),
+        Ok((_, rest)) => Err(location.damaged(format!("{} bytes are behind it", rest.len()))),
+        Err(error) => Err(location.damaged(error.to_string())),
     }
 }
 

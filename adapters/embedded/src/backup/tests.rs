@@ -226,7 +226,7 @@ async fn every_damaged_byte_is_refused() {
 }
 
 #[tokio::test]
-async fn a_backup_that_is_cut_off_says_where() {
+async fn a_truncated_backup_names_the_offset() {
     let bytes = peopled().await;
     for len in 1..bytes.len() {
         match check(&bytes[..len], |_| {}) {

@@ -25,7 +25,7 @@ const ERASED: &str = "xQ7vLm2RkT9wZb4NsYc8JhD5gFp3UaEe6VtMrXoB";
 const PREVIEWED: &str = "Hn3WqKz8uPy6TcVd2LxRg9JfSb5MaEt7XvBoNwQe";
 const KEPT: &str = "aT5mCw9QeJr3XzLk7VbNp2YsHd8GfUo4RxEiMtBv";
 
-/// A store with a manual clock, whose rounds and purges the tests start.
+/// A store with a manual clock. The tests start its rounds and purges.
 struct ErasureFixture {
     store: EmbeddedStore,
     clock: Arc<ManualClock>,
@@ -40,7 +40,7 @@ fn open(directory: &Path, clock: &Arc<ManualClock>) -> EmbeddedStore {
 }
 
 impl ErasureFixture {
-    /// A user with a phone number, who is alone in a group.
+    /// A user with a phone number, the only member of a group.
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
@@ -85,7 +85,7 @@ impl ErasureFixture {
         assert!(matches!(outcome, AppendOutcome::New(_)), "{outcome:?}");
     }
 
-    /// Sends a message that expires in an hour and, after it, one that stays; then purges the first.
+    /// Sends a message that expires in an hour, then a permanent one; then purges the first.
     async fn expire_a_message(&mut self) {
         self.send(ERASED, Ttl::from_secs(3600)).await;
         self.send(KEPT, None).await;

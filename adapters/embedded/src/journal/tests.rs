@@ -60,7 +60,7 @@ impl JournalFixture {
 }
 
 #[test]
-fn whatever_part_of_the_last_commit_is_lost_the_ones_before_it_are_there() {
+fn earlier_commits_survive_any_loss_in_the_last_one() {
     let subject = JournalFixture::of_long_values(3);
     let (whole, begin) = (fs::read(subject.journal()).unwrap(), subject.ends[1] as usize);
     let sectors: Vec<_> = (begin / SECTOR..=(whole.len() - 1) / SECTOR).collect();
@@ -141,7 +141,7 @@ fn a_wrong_sequence_number_is_damage_although_no_checksum_covers_it() {
 }
 
 #[test]
-fn a_mark_after_the_last_commit_tells_its_damage_from_a_torn_batch() {
+fn a_mark_after_the_last_commit_distinguishes_damage_from_a_torn_batch() {
     let subject = JournalFixture::of_long_values(2);
     let at = subject.ends[0] as usize + 1000;
     let spoil = || {

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use domain::{Chat, ChatId, ChatName, ChatType, Member, Role, Sequence, Timestamp, UserId, Watermarks};
+use domain::{Chat, ChatId, ChatName, ChatType, DeliveryState, Member, Role, Sequence, Timestamp, UserId, Watermarks};
 use ports::BoxError;
 use serde::{Deserialize, Serialize};
 
@@ -79,13 +79,32 @@ impl Stored for Member {
     }
 }
 
-impl Stored for Watermarks {
+/// When each watermark moved: at the end of a row, since a later version, if one of them has moved.
+type MovedAt = (Option<Millis>, Option<Millis>);
+
+impl Stored for DeliveryState {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&(self.delivered.0, self.read.0))
+        let mut row = to_bytes(&(self.watermarks.delivered.0, self.watermarks.read.0));
+        let moved_at: MovedAt = (self.delivered_at.map(Timestamp::as_millis), self.read_at.map(Timestamp::as_millis));
+        if moved_at != (None, None) {
+            row.extend(to_bytes(&moved_at));
+        }
+        row
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let (delivered, read) = from_bytes(bytes)?;
-        Ok(Self { delivered: Sequence(delivered), read: Sequence(read) })
+        let ((delivered, read), rest): ((u64, u64), _) = postcard::take_from_bytes(bytes)?;
+        let (delivered_at, read_at): MovedAt = match rest {
+            [] => (None, None),
+            rest => match from_bytes(rest)? {
+                (None, None) => return Err("its times are empty".into()),
+                moved_at => moved_at,
+            },
+        };
+        Ok(Self {
+            watermarks: Watermarks { delivered: Sequence(delivered), read: Sequence(read) },
+            delivered_at: delivered_at.map(Timestamp::from_millis),
+            read_at: read_at.map(Timestamp::from_millis),
+        })
     }
 }

@@ -1,39 +1,44 @@
-use domain::{ChatId, ClientMessageId, ConnectionId, Event, EventId, Sequence, Timestamp, UserId};
+use domain::{ChatId, ClientMessageId, ConnectionId, Event, EventId, EventNumber, Sequence, Timestamp, UserId};
 use ports::BoxError;
 use protocol::event::{ChangePayload, EventContent};
 use serde::{Deserialize, Serialize};
 
-use super::{MessageLocation, Millis, from_bytes, to_bytes};
+use super::{MessageLocation, Millis, number_at_end, read_number_at_end, to_bytes};
 
 /// One record of the event log, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogRecord {
     /// A reference to a message: a second copy of its content would double the bytes of a send.
     Message(LoggedMessage),
+    /// A reference to an update, whose message has the content.
+    Update(LoggedMessage),
     /// Any other event, complete.
-    Event(Event),
+    Event(Box<Event>),
 }
 
-/// The log record of a message: enough to find the message, and to delete its send key after the message was purged.
+/// The log record of a message or an update: enough to find it, and to delete its send key when the log is trimmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedMessage {
-    pub(crate) place: MessageLocation,
+    pub(crate) location: MessageLocation,
     pub(crate) sender_id: UserId,
     pub(crate) client_message_id: ClientMessageId,
     pub(crate) created_at: Timestamp,
     pub(crate) origin_connection_id: Option<ConnectionId>,
+    pub(crate) event_number: Option<EventNumber>,
 }
 
 impl LogRecord {
     pub(crate) fn time(&self) -> Timestamp {
         match self {
             Self::Message(message) => message.created_at,
+            Self::Update(update) => update.created_at,
             Self::Event(event) => event.event_time,
         }
     }
 }
 
-/// The record of a message is a reference. The other events are complete: [`ChangePayload`] describes their fields.
+/// The records of messages and updates are references. The other events are complete: [`ChangePayload`] describes their
+/// fields. The number of the event follows the record, if it has one.
 #[derive(Serialize, Deserialize)]
 enum LogRecordRow {
     Message {
@@ -49,11 +54,18 @@ enum LogRecordRow {
         event_time: Millis,
         body: ChangePayload,
     },
+    Update {
+        chat_id: ChatId,
+        sequence: Sequence,
+        user_id: UserId,
+        client_message_id: ClientMessageId,
+        created_at: Millis,
+    },
 }
 
 /// The row of an event.
 pub(crate) fn encode_event(event: &Event) -> Vec<u8> {
-    to_bytes(&match EventContent::from(&event.body) {
+    let mut bytes = to_bytes(&match EventContent::from(&event.body) {
         EventContent::Message { message, origin_connection_id } => LogRecordRow::Message {
             chat_id: message.chat_id,
             sequence: message.sequence,
@@ -62,15 +74,26 @@ pub(crate) fn encode_event(event: &Event) -> Vec<u8> {
             created_at: message.created_at.as_millis(),
             origin_connection_id,
         },
+        EventContent::Update { update, .. } => LogRecordRow::Update {
+            chat_id: update.chat_id,
+            sequence: update.sequence,
+            user_id: update.user_id,
+            client_message_id: update.client_message_id,
+            created_at: update.created_at.as_millis(),
+        },
         EventContent::Change(body) => {
             LogRecordRow::Event { event_id: event.event_id, event_time: event.event_time.as_millis(), body }
         }
-    })
+    });
+    bytes.extend(number_at_end(event.event_number.map(|number| number.0)));
+    bytes
 }
 
 impl LogRecord {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        Ok(match from_bytes(bytes)? {
+        let (row, rest) = postcard::take_from_bytes(bytes)?;
+        let event_number = read_number_at_end(rest)?.map(EventNumber);
+        Ok(match row {
             LogRecordRow::Message {
                 chat_id,
                 sequence,
@@ -79,14 +102,26 @@ impl LogRecord {
                 created_at,
                 origin_connection_id,
             } => Self::Message(LoggedMessage {
-                place: MessageLocation { chat_id, sequence },
+                location: MessageLocation { chat_id, sequence },
                 sender_id,
                 client_message_id,
                 created_at: Timestamp::from_millis(created_at),
                 origin_connection_id,
+                event_number,
             }),
+            LogRecordRow::Update { chat_id, sequence, user_id, client_message_id, created_at } => {
+                Self::Update(LoggedMessage {
+                    location: MessageLocation { chat_id, sequence },
+                    sender_id: user_id,
+                    client_message_id,
+                    created_at: Timestamp::from_millis(created_at),
+                    origin_connection_id: None,
+                    event_number,
+                })
+            }
             LogRecordRow::Event { event_id, event_time, body } => {
-                Self::Event(Event { event_id, event_time: Timestamp::from_millis(event_time), body: body.try_into()? })
+                let event_time = Timestamp::from_millis(event_time);
+                Self::Event(Box::new(Event { event_id, event_time, event_number, body: body.try_into()? }))
             }
         })
     }

@@ -3,10 +3,11 @@
 use std::fmt::Debug;
 
 use domain::{
-    Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId,
-    GroupInvites, Invitation, Member, Message, MessageId, OneTimeCode, Passkey, PasskeyId, PendingCode,
-    PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session,
-    SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks, WebPushSubscription,
+    Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeliveryState, DeviceId, Event, EventBody,
+    EventId, EventNumber, GroupInvites, Invitation, Member, Message, MessageId, MessageState, OneTimeCode, Passkey,
+    PasskeyId, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason, Resolution,
+    Role, Sequence, Session, SessionId, SpentToken, Timestamp, TokenChain, Ttl, User, UserId, Watermarks,
+    WebPushSubscription,
 };
 use ports::{
     DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, RequestKey, StoredResponse,
@@ -33,7 +34,7 @@ fn device_id() -> DeviceId {
     DeviceId::from_bytes([7; 16])
 }
 
-fn place() -> MessageLocation {
+fn location() -> MessageLocation {
     MessageLocation { chat_id: chat_id(), sequence: Sequence(300) }
 }
 
@@ -45,13 +46,14 @@ fn message() -> Message {
     Message {
         message_id: MessageId::from_bytes([1; 16]),
         chat_id: chat_id(),
-        sequence: place().sequence,
+        sequence: location().sequence,
         sender_id: user_id(),
         client_message_id: ClientMessageId::from_bytes([4; 16]),
         body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json)
             .with_metadata(Some(r#"{"a":1}"#.to_owned().try_into().unwrap())),
         created_at: at(1_769_783_400_000),
         expires_at: Some(at(1_769_783_460_000)),
+        state: MessageState::default(),
     }
 }
 
@@ -75,6 +77,7 @@ fn rows() -> Vec<Vec<u8>> {
     let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[5; 16]).unwrap();
     let device = |target| PushDevice { user_id: user_id(), device_id: device_id(), target, registered_at: at(300) };
     let receipt = Receipt { message_id: message().message_id, sequence: Sequence(9), created_at: at(7) };
+    let watermarks = Watermarks { delivered: Sequence(500), read: Sequence(2) };
     let dead = |what| DeadLetter {
         id: DeadLetterId::from_parts(1, 2),
         what,
@@ -82,14 +85,17 @@ fn rows() -> Vec<Vec<u8>> {
         reason: "answered 500".to_owned(),
         dead_at: at(8),
     };
-    let event = |body| encode_event(&Event { event_id: EventId::from_bytes([6; 16]), event_time: at(8), body });
+    let event = |body| {
+        let (event_id, event_number) = (EventId::from_bytes([6; 16]), Some(EventNumber(300)));
+        encode_event(&Event { event_id, event_time: at(8), event_number, body })
+    };
     vec![
         user_id().encode(),
         7u64.encode(),
-        place().encode(),
+        location().encode(),
         encode_message(&message()),
-        Head::at(&message(), Ttl::from_secs(60)).encode(),
-        Watermarks { delivered: Sequence(500), read: Sequence(2) }.encode(),
+        Head::at(&message(), Ttl::from_secs(60), 300).encode(),
+        DeliveryState { watermarks, delivered_at: Some(at(8)), read_at: Some(at(9)) }.encode(),
         Member { muted_until: Some(Timestamp::MAX), ..Member::new(user_id(), Role::Admin, at(5)) }.encode(),
         SendKey { receipt, fingerprint: [5; 16] }.encode(),
         Chat {
@@ -138,6 +144,13 @@ fn rows() -> Vec<Vec<u8>> {
             expires_at: at(3),
             current: [8; 32],
             spent: Some(SpentToken { digest: [9; 32], spent_at: at(4), forgiven: true }),
+            overtaken: vec![
+                TokenChain {
+                    current: [10; 32],
+                    spent: Some(SpentToken { digest: [9; 32], spent_at: at(4), forgiven: true }),
+                },
+                TokenChain { current: [11; 32], spent: None },
+            ],
         }
         .encode(),
         OneTimeCode {
@@ -154,7 +167,7 @@ fn rows() -> Vec<Vec<u8>> {
         .encode(),
         device(PushTarget::Webhook("token".to_owned().try_into().unwrap())).encode(),
         device(PushTarget::WebPush(subscription)).encode(),
-        StoredNotice::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 }.encode(),
+        StoredNotice::Pending { from: Sequence(300), due_at: at(1_000_000), attempts: 9 }.encode(),
         StoredNotice::Told { silent_until: at(1_000_000) }.encode(),
         dead(UndeliveredItem::Unreadable { position: Position(300) }).encode(),
         dead(UndeliveredItem::Notification {
@@ -200,7 +213,7 @@ fn can_be_shown(value: &impl std::fmt::Debug) -> bool {
 
 proptest! {
     #[test]
-    fn a_damaged_row_is_refused_or_believed_in_every_table_it_may_be_found_in(row in damage::bytes(select(rows()))) {
+    fn a_damaged_row_is_refused_or_decodes_in_every_table(row in damage::bytes(select(rows()))) {
         check::<User>(&row)?;
         check::<Chat>(&row)?;
         check::<Member>(&row)?;
@@ -211,7 +224,7 @@ proptest! {
         check::<IdempotentRequest>(&row)?;
         check::<SendKey>(&row)?;
         check::<MessageLocation>(&row)?;
-        check::<Watermarks>(&row)?;
+        check::<DeliveryState>(&row)?;
         check::<PushDevice>(&row)?;
         check::<StoredNotice>(&row)?;
         check::<DeadLetter>(&row)?;
@@ -226,30 +239,30 @@ proptest! {
     fn a_damaged_message_and_its_glance_decode_alike_or_are_refused(
         row in damage::bytes(Just(encode_message(&message()))),
     ) {
-        if let Ok(message) = decode_message(place(), &row) {
+        if let Ok(message) = decode_message(location(), &row) {
             prop_assert!(!message.created_at.to_string().is_empty());
             let glance = Glance::decode(&row).unwrap();
             prop_assert_eq!((glance.sender_id, glance.expires_at), (message.sender_id, message.expires_at));
-            prop_assert_eq!(decode_message(place(), &encode_message(&message)).unwrap(), message);
+            prop_assert_eq!(decode_message(location(), &encode_message(&message)).unwrap(), message);
         }
     }
 
     #[test]
     fn a_damaged_head_and_its_summary_decode_alike_or_are_refused(
-        row in damage::bytes(Just(Head::at(&message(), Ttl::from_secs(60)).encode())),
+        row in damage::bytes(Just(Head::at(&message(), Ttl::from_secs(60), 300).encode())),
     ) {
         let counter = HeadSummary::decode(&row).ok();
         if let Some(counter) = counter {
             prop_assert!(counter.sequence < counter.sequence.next(), "another message can follow");
         }
         if let Ok(head) = Head::decode(&row) {
-            let expected = HeadSummary { sequence: head.sequence, message_ttl: head.message_ttl };
+            let expected = HeadSummary { sequence: head.sequence, message_ttl: head.message_ttl, changes: head.changes };
             prop_assert_eq!(counter, Some(expected));
         }
     }
 
     #[test]
-    fn a_damaged_record_of_the_log_is_refused_or_believed(row in damage::bytes(select(rows()))) {
+    fn a_damaged_log_record_is_refused_or_decodes(row in damage::bytes(select(rows()))) {
         if let Ok(record) = LogRecord::decode(&row) {
             prop_assert!(!record.time().to_string().is_empty());
             if let LogRecord::Event(event) = &record {
@@ -260,8 +273,8 @@ proptest! {
 
     #[test]
     fn a_damaged_key_is_refused_or_names_something_that_has_this_key(key in damage::bytes(select(keys()))) {
-        if let Ok(place) = keys::parse_message(&key) {
-            prop_assert_eq!(&keys::message(place)[..], &key);
+        if let Ok(location) = keys::parse_message(&key) {
+            prop_assert_eq!(&keys::message(location)[..], &key);
         }
         if let Ok(offset) = keys::parse_offset(&key) {
             prop_assert_eq!(&keys::offset(offset)[..], &key);
@@ -294,7 +307,7 @@ fn keys() -> Vec<Vec<u8>> {
     let request = RequestKey { user_id: user_id(), key: Uuid::from_bytes([8; 16]) };
     let notice = NoticeKey { user_id: user_id(), chat_id: chat_id(), device_id: device_id() };
     vec![
-        keys::message(place()).to_vec(),
+        keys::message(location()).to_vec(),
         keys::offset(7).to_vec(),
         keys::membership(user_id(), chat_id()).to_vec(),
         keys::contact(user_id(), user_id()).to_vec(),
@@ -305,7 +318,7 @@ fn keys() -> Vec<Vec<u8>> {
         keys::report_end(at(9), report().report_id).to_vec(),
         keys::invitation_to(chat_id(), user_id()).to_vec(),
         keys::invitation_end(at(9), user_id(), chat_id()).to_vec(),
-        keys::expiry(at(9), Expiring::Message(place())).to_vec(),
+        keys::expiry(at(9), Expiring::Message(location())).to_vec(),
         keys::expiry(at(9), Expiring::Session(SessionId::from_bytes([3; 16]))).to_vec(),
         keys::expiry(at(9), Expiring::Code([4; 32])).to_vec(),
         keys::expiry(at(9), Expiring::Request(request)).to_vec(),

@@ -1,12 +1,15 @@
-use std::borrow::Cow;
-
 use domain::{
-    Body, ChatId, ClientMessageId, Content, ContentType, Message, MessageId, Metadata, Sequence, Timestamp, Ttl, UserId,
+    Body, ChatId, ClientMessageId, Content, ContentType, Message, MessageId, MessageState, Metadata, Sequence,
+    Timestamp, Ttl, UserId,
 };
 use ports::{BoxError, Head, LastMessage, Receipt};
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, Seconds, Stored, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
+use super::update::MessageStateRecord;
+use super::{
+    Millis, Seconds, Stored, from_bytes, number_at_end, read_number_at_end, row_enum, to_bytes, ttl_from_row,
+    ttl_to_row,
+};
 
 /// Prefix of the SHA-256 of a send. It distinguishes a retry from another send under the same key.
 pub(crate) type Fingerprint = [u8; 16];
@@ -32,6 +35,8 @@ pub(crate) struct HeadSummary {
     pub(crate) sequence: Sequence,
     /// Lifetime of messages that have none of their own.
     pub(crate) message_ttl: Option<Ttl>,
+    /// Number of changes of the chat.
+    pub(crate) changes: u64,
 }
 
 /// The part of a message that an unread count needs.
@@ -43,8 +48,11 @@ pub(crate) struct Glance {
 
 row_enum!(ContentTypeRow for ContentType { Text, Markdown, Json, Encrypted });
 
-/// The record of a message. Its metadata follows it as JSON text up to the end of the row, so a message without metadata
-/// has the row of a version that knew none. `C` is the content: a text, or bytes that a reader skips.
+/// The byte before the state of an updated message. No JSON text begins with it.
+const STATE: u8 = 1;
+
+/// The record of a message. Its state follows it, if it was updated, then its metadata as JSON text up to the end of the
+/// row. So a message without both has the row of a version that knew none. `C` is the content: a text, or bytes that a reader skips.
 #[derive(Serialize, Deserialize)]
 struct MessageRecord<C> {
     message_id: MessageId,
@@ -67,26 +75,38 @@ pub(crate) fn encode_message(message: &Message) -> Vec<u8> {
         created_at: message.created_at.as_millis(),
         expires_at: message.expires_at.map(Timestamp::as_millis),
     });
+    if message.state != MessageState::default() {
+        bytes.push(STATE);
+        bytes.extend(to_bytes(&MessageStateRecord::from(&message.state)));
+    }
     bytes.extend(message.body.metadata.iter().flat_map(|metadata| metadata.as_str().bytes()));
     bytes
 }
 
 /// Decodes the message at a location.
-pub(crate) fn decode_message(place: MessageLocation, bytes: &[u8]) -> Result<Message, BoxError> {
+pub(crate) fn decode_message(location: MessageLocation, bytes: &[u8]) -> Result<Message, BoxError> {
     let (row, rest) = postcard::take_from_bytes::<MessageRecord<String>>(bytes)?;
+    let (state, rest) = match rest {
+        [STATE, rest @ ..] => {
+            let (state, rest) = postcard::take_from_bytes::<MessageStateRecord>(rest)?;
+            (state.into(), rest)
+        }
+        rest => (MessageState::default(), rest),
+    };
     let metadata = match rest {
         [] => None,
         text => Some(Metadata::try_from(String::from_utf8(text.to_owned())?)?),
     };
     Ok(Message {
         message_id: row.message_id,
-        chat_id: place.chat_id,
-        sequence: place.sequence,
+        chat_id: location.chat_id,
+        sequence: location.sequence,
         sender_id: row.sender_id,
         client_message_id: row.client_message_id,
         body: Body::new(row.content.try_into()?, row.content_type.into()).with_metadata(metadata),
         created_at: Timestamp::from_millis(row.created_at),
         expires_at: row.expires_at.map(Timestamp::from_millis),
+        state,
     })
 }
 
@@ -98,62 +118,82 @@ impl Glance {
     }
 }
 
-/// Begins with the fields of a [`HeadSummary`].
+/// The record of a head. The number of changes follows it, unless it is 0, so a chat without counted changes has the row
+/// of a version that counted none. If the last message is not the head, its sequence follows them. `P` is the preview: a text, or bytes that a reader skips.
 #[derive(Serialize, Deserialize)]
-struct HeadRow<'a> {
+struct HeadRow<P> {
     sequence: u64,
     message_ttl: Option<Seconds>,
-    last_message: Option<LastMessageRecord<'a>>,
+    last_message: Option<LastMessageRecord<P>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct LastMessageRecord<'a> {
+struct LastMessageRecord<P> {
     message_id: MessageId,
     sender_id: UserId,
-    preview: Option<Cow<'a, str>>,
+    preview: Option<P>,
     created_at: Millis,
     expires_at: Option<Millis>,
 }
 
 impl Stored for Head {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&HeadRow {
+        let mut bytes = to_bytes(&HeadRow {
             sequence: self.sequence.0,
             message_ttl: ttl_to_row(self.message_ttl),
             last_message: self.last_message.as_ref().map(|last| LastMessageRecord {
                 message_id: last.message_id,
                 sender_id: last.sender_id,
-                preview: last.preview.as_ref().map(|preview| Cow::Borrowed(preview.as_str())),
+                preview: last.preview.as_ref().map(Content::as_str),
                 created_at: last.created_at.as_millis(),
                 expires_at: last.expires_at.map(Timestamp::as_millis),
             }),
-        })
+        });
+        let last = self.last_message.as_ref().map(|last| last.sequence).filter(|last| *last != self.sequence);
+        match last {
+            Some(last) => bytes.extend(to_bytes(&(self.changes, last))),
+            None => bytes.extend(number_at_end((self.changes > 0).then_some(self.changes))),
+        }
+        bytes
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let row: HeadRow<'static> = from_bytes(bytes)?;
-        let last_message = |last: LastMessageRecord<'static>| -> Result<_, BoxError> {
+        let (row, rest) = postcard::take_from_bytes::<HeadRow<String>>(bytes)?;
+        let (changes, last_sequence) = read_head_end(rest)?;
+        let sequence = followed(row.sequence)?;
+        let last_message = |last: LastMessageRecord<String>| -> Result<_, BoxError> {
             Ok(LastMessage {
                 message_id: last.message_id,
+                sequence: last_sequence.unwrap_or(sequence),
                 sender_id: last.sender_id,
-                preview: last.preview.map(|preview| Content::try_from(preview.into_owned())).transpose()?,
+                preview: last.preview.map(Content::try_from).transpose()?,
                 created_at: Timestamp::from_millis(last.created_at),
                 expires_at: last.expires_at.map(Timestamp::from_millis),
             })
         };
         Ok(Self {
-            sequence: followed(row.sequence)?,
+            sequence,
             message_ttl: ttl_from_row(row.message_ttl)?,
             last_message: row.last_message.map(last_message).transpose()?,
+            changes,
         })
     }
 }
 
 impl HeadSummary {
-    /// Decodes the start of a head row and ignores the rest.
+    /// Skips the preview instead of copying it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let ((sequence, message_ttl), _) = postcard::take_from_bytes(bytes)?;
-        Ok(Self { sequence: followed(sequence)?, message_ttl: ttl_from_row(message_ttl)? })
+        let (row, rest) = postcard::take_from_bytes::<HeadRow<&[u8]>>(bytes)?;
+        let (changes, _) = read_head_end(rest)?;
+        Ok(Self { sequence: followed(row.sequence)?, message_ttl: ttl_from_row(row.message_ttl)?, changes })
+    }
+}
+
+/// Decodes the end of a head row: the number of changes, and the sequence of the last message, if that is not the head.
+fn read_head_end(rest: &[u8]) -> Result<(u64, Option<Sequence>), BoxError> {
+    match postcard::take_from_bytes::<u64>(rest) {
+        Ok((changes, last @ [_, ..])) => Ok((changes, Some(from_bytes(last)?))),
+        _ => Ok((read_number_at_end(rest)?.unwrap_or(0), None)),
     }
 }
 

@@ -60,21 +60,21 @@ impl Stored for PushDevice {
 /// State of the notice of a chat for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoredNotice {
-    Owed { from: Sequence, due_at: Timestamp, attempts: u32 },
+    Pending { from: Sequence, due_at: Timestamp, attempts: u32 },
     Told { silent_until: Timestamp },
 }
 
 #[derive(Serialize, Deserialize)]
 enum NoticeRow {
-    Owed { from: u64, due_at: Millis, attempts: u32 },
+    Pending { from: u64, due_at: Millis, attempts: u32 },
     Told { silent_until: Millis },
 }
 
 impl Stored for StoredNotice {
     fn encode(&self) -> Vec<u8> {
         to_bytes(&match *self {
-            Self::Owed { from, due_at, attempts } => {
-                NoticeRow::Owed { from: from.0, due_at: due_at.as_millis(), attempts }
+            Self::Pending { from, due_at, attempts } => {
+                NoticeRow::Pending { from: from.0, due_at: due_at.as_millis(), attempts }
             }
             Self::Told { silent_until } => NoticeRow::Told { silent_until: silent_until.as_millis() },
         })
@@ -82,8 +82,8 @@ impl Stored for StoredNotice {
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         Ok(match from_bytes(bytes)? {
-            NoticeRow::Owed { from, due_at, attempts } => {
-                Self::Owed { from: Sequence(from), due_at: Timestamp::from_millis(due_at), attempts }
+            NoticeRow::Pending { from, due_at, attempts } => {
+                Self::Pending { from: Sequence(from), due_at: Timestamp::from_millis(due_at), attempts }
             }
             NoticeRow::Told { silent_until } => Self::Told { silent_until: Timestamp::from_millis(silent_until) },
         })

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use domain::{
     CodeDigest, DeviceId, DisplayName, GroupInvites, OneTimeCode, PendingCode, PhoneNumber, PresenceVisibility,
-    Session, SessionId, SpentToken, Timestamp, TokenDigest, User, UserId,
+    Session, SessionId, SpentToken, Timestamp, TokenChain, TokenDigest, User, UserId,
 };
 use ports::{BoxError, MessageDisposition, PendingDeletion, StoredResponse};
 use serde::{Deserialize, Serialize};
@@ -108,9 +108,39 @@ struct SpentTokenRow {
     forgiven: bool,
 }
 
+#[derive(Serialize, Deserialize)]
+struct TokenChainRow {
+    current: TokenDigest,
+    spent: Option<SpentTokenRow>,
+}
+
+impl From<&SpentToken> for SpentTokenRow {
+    fn from(spent: &SpentToken) -> Self {
+        Self { digest: spent.digest, spent_at: spent.spent_at.as_millis(), forgiven: spent.forgiven }
+    }
+}
+
+impl From<SpentTokenRow> for SpentToken {
+    fn from(row: SpentTokenRow) -> Self {
+        Self { digest: row.digest, spent_at: Timestamp::from_millis(row.spent_at), forgiven: row.forgiven }
+    }
+}
+
+impl From<&TokenChain> for TokenChainRow {
+    fn from(chain: &TokenChain) -> Self {
+        Self { current: chain.current, spent: chain.spent.as_ref().map(SpentTokenRow::from) }
+    }
+}
+
+impl From<TokenChainRow> for TokenChain {
+    fn from(row: TokenChainRow) -> Self {
+        Self { current: row.current, spent: row.spent.map(SpentToken::from) }
+    }
+}
+
 impl Stored for Session {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&SessionRecord {
+        let row = SessionRecord {
             session_id: self.session_id,
             user_id: self.user_id,
             device_id: self.device_id,
@@ -118,16 +148,19 @@ impl Stored for Session {
             last_active_at: self.last_active_at.as_millis(),
             expires_at: self.expires_at.as_millis(),
             current: self.current,
-            spent: self.spent.as_ref().map(|spent| SpentTokenRow {
-                digest: spent.digest,
-                spent_at: spent.spent_at.as_millis(),
-                forgiven: spent.forgiven,
-            }),
-        })
+            spent: self.spent.as_ref().map(SpentTokenRow::from),
+        };
+        let overtaken: Vec<_> = self.overtaken.iter().map(TokenChainRow::from).collect();
+        if overtaken.is_empty() { to_bytes(&row) } else { to_bytes(&(row, overtaken)) }
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let row: SessionRecord = from_bytes(bytes)?;
+        // Most sessions have no overtaken tokens, and those of earlier versions none.
+        let (row, rest): (SessionRecord, _) = postcard::take_from_bytes(bytes)?;
+        let overtaken: Vec<TokenChainRow> = if rest.is_empty() { vec![] } else { from_bytes(rest)? };
+        if overtaken.is_empty() && !rest.is_empty() {
+            return Err("an empty list of overtaken tokens is stored".into());
+        }
         Ok(Self {
             session_id: row.session_id,
             user_id: row.user_id,
@@ -136,11 +169,8 @@ impl Stored for Session {
             last_active_at: Timestamp::from_millis(row.last_active_at),
             expires_at: Timestamp::from_millis(row.expires_at),
             current: row.current,
-            spent: row.spent.map(|spent| SpentToken {
-                digest: spent.digest,
-                spent_at: Timestamp::from_millis(spent.spent_at),
-                forgiven: spent.forgiven,
-            }),
+            spent: row.spent.map(SpentToken::from),
+            overtaken: overtaken.into_iter().map(TokenChain::from).collect(),
         })
     }
 }

@@ -1,7 +1,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use domain::{Body, Content, ContentType};
+use domain::{Body, Content, ContentType, Sequence};
 use ports::{
     AppendOutcome, ChatReader, ChatWriter, Clock, Ids, MessageReader, MessageWriter, NewGroup, NewMessage, SystemClock,
 };
@@ -17,10 +17,16 @@ const MESSAGES: u64 = 200;
 struct DamagedStore {
     directory: TempDir,
     chats: Vec<ChatId>,
+    key: Option<StoreKey>,
 }
 
-fn open(directory: &Path) -> EmbeddedStore {
-    EmbeddedStore::open(directory, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
+fn try_open(directory: &Path, key: Option<&StoreKey>) -> Result<EmbeddedStore, StoreOpenError> {
+    let config = Config { key: key.cloned(), ..Config::default() };
+    EmbeddedStore::open(directory, config, Arc::new(SystemClock), Arc::new(RandomIds))
+}
+
+fn store_key(byte: u8) -> StoreKey {
+    StoreKey::derive(&[byte; 32]).unwrap()
 }
 
 /// A chat with its owner as the only member.
@@ -52,8 +58,13 @@ fn new_message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
 impl DamagedStore {
     /// Every chat has half of its messages in table files and half in the journal only, one commit each.
     async fn new() -> Self {
+        Self::with_key(None).await
+    }
+
+    /// The same, encrypted with a key if there is one.
+    async fn with_key(key: Option<StoreKey>) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let store = open(directory.path());
+        let store = try_open(directory.path(), key.as_ref()).unwrap();
         let sender_id = RandomIds.ulid().into();
         let mut chats = vec![];
         for _ in 0..3 {
@@ -78,7 +89,7 @@ impl DamagedStore {
         // The engine removes whole flushed journals, once they are long.
         let bytes = fs::read(&journal).unwrap();
         fs::write(&journal, &bytes[flushed as usize..]).unwrap();
-        Self { directory, chats }
+        Self { directory, chats, key }
     }
 
     fn path(&self) -> &Path {
@@ -97,14 +108,39 @@ impl DamagedStore {
 
     /// Runs a repair, and asserts that it does not change the damaged store.
     async fn repaired(&self) -> (TempDir, Repaired) {
+        let (into, repaired) = self.try_repair(self.key.clone()).await;
+        assert!(!into.path().join(SALVAGED).exists());
+        (into, repaired.unwrap())
+    }
+
+    /// The same with another key, which may be refused.
+    async fn try_repair(&self, key: Option<StoreKey>) -> (TempDir, Result<Repaired, RepairError>) {
         let before = contents(self.path());
         let into = tempfile::tempdir().unwrap();
         let (from, path) = (self.path().to_owned(), into.path().to_owned());
-        let repaired = tokio::task::spawn_blocking(move || repair(&from, &path, None, SystemClock.now(), |_| {}));
-        let repaired = repaired.await.unwrap().unwrap();
+        let repaired =
+            tokio::task::spawn_blocking(move || repair(&from, &path, key.as_ref(), SystemClock.now(), |_| {}));
+        let repaired = repaired.await.unwrap();
         assert_eq!(contents(self.path()), before, "the original is as it was");
-        assert!(!into.path().join(SALVAGED).exists());
         (into, repaired)
+    }
+
+    /// The sequences of the messages in a repaired copy of this store by chat. Also sends a message into each chat.
+    async fn sequences(&self, copy: &Path) -> Vec<BTreeSet<u64>> {
+        let store = try_open(copy, self.key.as_ref()).unwrap();
+        let mut found = vec![];
+        for chat_id in &self.chats {
+            let messages = store.before(*chat_id, Sequence(u64::MAX), 10_000, SystemClock.now()).await.unwrap();
+            found.push(messages.iter().map(|message| message.sequence.0).collect());
+            let sender_id = store.members(*chat_id).await.unwrap()[0].user_id;
+            let head = store.head(*chat_id).await.unwrap().unwrap().sequence.0;
+            match store.append(vec![new_message(*chat_id, sender_id)]).await.unwrap()[0] {
+                AppendOutcome::New(receipt) => assert_eq!(receipt.sequence.0, head + 1),
+                refused => panic!("{refused:?}"),
+            }
+        }
+        store.close().await;
+        found
     }
 }
 
@@ -128,24 +164,6 @@ fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The sequences of the messages in a store by chat. Also sends a message into each chat.
-async fn sequences(directory: &Path, chats: &[ChatId]) -> Vec<BTreeSet<u64>> {
-    let store = open(directory);
-    let mut found = vec![];
-    for chat_id in chats {
-        let messages = store.before(*chat_id, Sequence(u64::MAX), 10_000, SystemClock.now()).await.unwrap();
-        found.push(messages.iter().map(|message| message.sequence.0).collect());
-        let sender_id = store.members(*chat_id).await.unwrap()[0].user_id;
-        let head = store.head(*chat_id).await.unwrap().unwrap().sequence.0;
-        match store.append(vec![new_message(*chat_id, sender_id)]).await.unwrap()[0] {
-            AppendOutcome::New(receipt) => assert_eq!(receipt.sequence.0, head + 1),
-            refused => panic!("{refused:?}"),
-        }
-    }
-    store.close().await;
-    found
-}
-
 fn all() -> BTreeSet<u64> {
     (1..=2 * MESSAGES).collect()
 }
@@ -157,7 +175,7 @@ async fn an_undamaged_store_is_copied_whole() {
     assert_eq!(repaired.unreadable, []);
     assert_eq!((repaired.missing, repaired.left_out), (BTreeMap::new(), BTreeMap::new()));
     assert_eq!(repaired.saved["message"], 3 * 2 * MESSAGES);
-    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+    assert_eq!(subject.sequences(into.path()).await, [all(), all(), all()]);
 }
 
 #[tokio::test]
@@ -168,7 +186,7 @@ async fn an_unreadable_block_loses_its_messages_and_they_are_listed_one_by_one()
     let (into, repaired) = subject.repaired().await;
     assert!(repaired.unreadable.iter().all(|unreadable| unreadable.file == file), "{:?}", repaired.unreadable);
     assert_eq!(repaired.unreadable.len(), 1);
-    let found = sequences(into.path(), &subject.chats).await;
+    let found = subject.sequences(into.path()).await;
     let mut lost = 0;
     for (chat_id, found) in subject.chats.iter().zip(found) {
         let missing = repaired.missing.get(chat_id).cloned().unwrap_or_default();
@@ -189,7 +207,7 @@ async fn a_file_without_its_index_is_read_from_the_beginning() {
     let (into, repaired) = subject.repaired().await;
     assert_eq!(repaired.unreadable.len(), 1);
     assert_eq!(repaired.missing, BTreeMap::new());
-    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+    assert_eq!(subject.sequences(into.path()).await, [all(), all(), all()]);
 }
 
 #[tokio::test]
@@ -200,12 +218,11 @@ async fn commits_after_a_hole_in_the_journal_are_saved() {
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     flip(&journal, used - used / 8);
     let into = tempfile::tempdir().unwrap();
-    let refused = EmbeddedStore::open(subject.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
-    assert!(matches!(refused.err(), Some(StoreOpenError::Engine { .. })));
+    assert!(matches!(try_open(subject.path(), None).err(), Some(StoreOpenError::Engine { .. })));
     drop(into);
     let (into, repaired) = subject.repaired().await;
     assert_eq!(repaired.unreadable.len(), 1, "{:?}", repaired.unreadable);
-    let found = sequences(into.path(), &subject.chats).await;
+    let found = subject.sequences(into.path()).await;
     // One commit is lost: one message of each chat, with all references to it.
     for (chat_id, found) in subject.chats.iter().zip(found) {
         let missing = &repaired.missing[chat_id];
@@ -226,7 +243,7 @@ async fn a_chat_that_lost_its_row_and_head_is_made_again_from_its_members_and_me
     let mut expected = subject.chats.clone();
     expected.sort_unstable();
     assert_eq!(repaired.recovered_chats, expected);
-    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+    assert_eq!(subject.sequences(into.path()).await, [all(), all(), all()]);
 }
 
 #[tokio::test]
@@ -236,7 +253,46 @@ async fn a_keyspace_without_its_list_of_files_is_read_from_all_of_them() {
     fs::remove_file(keyspace.join("current")).unwrap();
     let (into, repaired) = subject.repaired().await;
     assert_eq!(repaired.unreadable[0].file, keyspace.join("current"));
-    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+    assert_eq!(subject.sequences(into.path()).await, [all(), all(), all()]);
+}
+
+#[tokio::test]
+async fn a_damaged_encrypted_store_is_repaired_into_one_with_the_same_key() {
+    let subject = DamagedStore::with_key(Some(store_key(7))).await;
+    let file = subject.file(Table::Messages);
+    flip(&file, fs::metadata(&file).unwrap().len() as usize / 3);
+    let (into, repaired) = subject.repaired().await;
+    assert_eq!(repaired.unreadable.len(), 1, "{:?}", repaired.unreadable);
+    assert!(try_open(into.path(), None).is_err(), "the copy is encrypted");
+    let found = subject.sequences(into.path()).await;
+    let lost: usize = repaired.missing.values().map(|missing| missing.lost.len()).sum();
+    assert!((1..MESSAGES as usize).contains(&lost), "{lost}");
+    for (chat_id, found) in subject.chats.iter().zip(found) {
+        let missing = repaired.missing.get(chat_id).cloned().unwrap_or_default();
+        assert_eq!(found.union(&missing.lost).copied().collect::<BTreeSet<_>>(), all());
+        assert!(found.is_disjoint(&missing.lost));
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_store_is_not_repaired_with_another_key() {
+    let subject = DamagedStore::with_key(Some(store_key(7))).await;
+    for key in [None, Some(store_key(8))] {
+        let (into, refused) = subject.try_repair(key).await;
+        assert!(matches!(refused, Err(RepairError::Open(StoreOpenError::Engine { .. }))), "{refused:?}");
+        assert_eq!(fs::read_dir(into.path()).unwrap().count(), 0, "nothing is written");
+    }
+    // Without the file that names the key, only the rows show that it is another one.
+    fs::write(subject.path().join("db").join("STORE"), "damaged").unwrap();
+    let (_, repaired) = subject.try_repair(Some(store_key(8))).await;
+    let repaired = repaired.unwrap();
+    assert_eq!(repaired.saved.values().sum::<u64>(), 0, "{:?}", repaired.saved);
+    let reported = |what: &str| repaired.unreadable.iter().any(|unreadable| unreadable.reason.contains(what));
+    assert!(reported("rows of `messages` do not decrypt with the given key"), "{:?}", repaired.unreadable);
+    // The right key reads all of them.
+    let (into, repaired) = subject.repaired().await;
+    assert_eq!((repaired.missing, repaired.saved["message"]), (BTreeMap::new(), 3 * 2 * MESSAGES));
+    assert_eq!(subject.sequences(into.path()).await, [all(), all(), all()]);
 }
 
 #[tokio::test]

@@ -2,8 +2,7 @@
 //!
 //! `current` contains the number and the checksum of the version in use. `vN` is that version: it lists the table files
 //! with their checksums. The engine writes a new version beside the old one and then replaces `current`. This module
-//! reads the files and does not use the engine, so that it works for a running store, a stopped one, and one that does
-//! not open.
+//! reads the files and does not use the engine, so that it works for a running, a stopped and a damaged store.
 
 use std::collections::BTreeMap;
 use std::fs;

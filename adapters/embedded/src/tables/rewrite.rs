@@ -109,8 +109,8 @@ impl Tables {
         self.padding.rotate_memtable().map(drop)
     }
 
-    /// The files of a table that are not part of its current version: replaced ones, and those that a failed compaction
-    /// has left. A file that is being written is among them, until it is part of the version.
+    /// The files of a table that are not part of its current version: replaced ones, and the remains of failed
+    /// compactions. A file that is being written is among them, until it is part of the version.
     pub(crate) fn replaced_files(&self, table: Table) -> io::Result<HashSet<PathBuf>> {
         let mut files = HashSet::new();
         match fs::read_dir(self.table_files(table)) {

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
-use domain::{ChatId, ClientMessageId, EventBody, OneTimeCode, Sequence, Session, Timestamp, User, UserId};
+use domain::{
+    ChatId, ClientMessageId, EventBody, MessageState, OneTimeCode, Sequence, Session, Timestamp, User, UserId,
+};
 use metrics::counter;
-use ports::{BoxError, DeadLetter, Head, LastMessage, StoreError, error_chain};
+use ports::{BoxError, DeadLetter, Head, StoreError, error_chain};
 use tracing::error;
 
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Glance, IdempotentRequest, MessageLocation, SendKey, Stored, decode_message};
+use crate::records::{Glance, IdempotentRequest, MessageLocation, SendKey, Stored, decode_message, decode_update};
 use crate::sessions;
 use crate::tables::Table;
 use crate::tx::Tx;
@@ -85,6 +87,7 @@ fn judge(tx: &mut Tx<'_>, at: Timestamp, what: Expiring, purged: &mut Purged) ->
 pub(super) fn end(what: Expiring, row: &[u8]) -> Result<Option<Timestamp>, BoxError> {
     Ok(match what {
         Expiring::Message(_) => Glance::decode(row)?.expires_at,
+        Expiring::Update(location) => decode_update(location, row)?.expires_at,
         Expiring::Session(_) => Some(Session::decode(row)?.expires_at),
         Expiring::Code(_) => Some(OneTimeCode::decode(row)?.forgettable_at()),
         Expiring::Request(_) => Some(IdempotentRequest::decode(row)?.begun_at + REQUEST_KEY_RETENTION),
@@ -96,7 +99,7 @@ pub(super) fn end(what: Expiring, row: &[u8]) -> Result<Option<Timestamp>, BoxEr
 /// Deletes an expired row and its dependent rows.
 fn purge(tx: &mut Tx<'_>, what: Expiring, purged: &mut Purged) -> Result<(), StoreError> {
     match what {
-        Expiring::Message(place) => purge_message(tx, place, purged)?,
+        Expiring::Message(location) => purge_message(tx, location, purged)?,
         Expiring::Session(session_id) => {
             if let Some(session) = tx.get::<Session>(Table::Sessions, &session_id.to_bytes())? {
                 sessions::end(tx, session.user_id, session_id)?;
@@ -106,34 +109,43 @@ fn purge(tx: &mut Tx<'_>, what: Expiring, purged: &mut Purged) -> Result<(), Sto
             let (table, key) = what.row();
             tx.delete(table, &key);
         }
+        Expiring::Update(location) => {
+            tx.delete(Table::Updates, &keys::message(location));
+            tx.purged(location);
+        }
     }
     Ok(())
 }
 
 /// Deletes a message, and the copy of its content in the head row. The head row itself stays.
-fn purge_message(tx: &mut Tx<'_>, place: MessageLocation, purged: &mut Purged) -> Result<(), StoreError> {
-    let key = keys::message(place);
+fn purge_message(tx: &mut Tx<'_>, location: MessageLocation, purged: &mut Purged) -> Result<(), StoreError> {
+    let key = keys::message(location);
     let Some(row) = tx.get_bytes(Table::Messages, &key)? else { return Ok(()) };
-    let message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
-    let head: Option<Head> = tx.get(Table::Heads, &keys::chat(place.chat_id))?;
+    let message = decode_message(location, &row).map_err(|error| unreadable(Table::Messages, error))?;
+    let head: Option<Head> = tx.get(Table::Heads, &keys::chat(location.chat_id))?;
     let place_key = message.message_id.to_bytes();
     // A deleted account retries no send. Its send keys would keep digests of erased messages for days. An unreadable
     // user does not keep the message; its send key expires like any other.
     let sender = tx.get::<User>(Table::Users, &keys::user(message.sender_id));
     if sender.is_ok_and(|sender| sender.is_some_and(|sender| sender.deleted_at.is_some())) {
-        forget_send(tx, place, message.sender_id, message.client_message_id)?;
+        forget_send(tx, location, message.sender_id, message.client_message_id)?;
     }
     tx.delete(Table::Messages, &key);
     tx.delete(Table::MessagePlaces, &place_key);
+    if message.state != MessageState::default() {
+        for key in tx.keys(Table::Reactions, &key)? {
+            tx.delete(Table::Reactions, &key);
+        }
+    }
     // While it was the last message, the head row had a copy of its content.
     tx.erase(Table::Heads);
-    tx.purged(place);
-    purged.message(place, key.len() + row.len() + place_key.len() + place.encode().len());
-    if let Some(Head { sequence, last_message: Some(last), message_ttl }) = head
-        && sequence == place.sequence
+    tx.purged(location);
+    purged.message(location, key.len() + row.len() + place_key.len() + location.encode().len());
+    if let Some(mut head) = head
+        && let Some(last) = head.last_message.as_mut().filter(|last| last.sequence == location.sequence)
     {
-        let last_message = Some(LastMessage { preview: None, ..last });
-        tx.put(Table::Heads, &keys::chat(place.chat_id), &Head { sequence, last_message, message_ttl });
+        last.preview = None;
+        tx.put(Table::Heads, &keys::chat(location.chat_id), &head);
     }
     Ok(())
 }
@@ -141,13 +153,13 @@ fn purge_message(tx: &mut Tx<'_>, place: MessageLocation, purged: &mut Purged) -
 /// Deletes the key of a send, unless a later send has taken it over.
 pub(super) fn forget_send(
     tx: &mut Tx<'_>,
-    place: MessageLocation,
+    location: MessageLocation,
     sender_id: UserId,
     client_message_id: ClientMessageId,
 ) -> Result<(), StoreError> {
-    let key = keys::send(place.chat_id, sender_id, client_message_id);
+    let key = keys::send(location.chat_id, sender_id, client_message_id);
     let known: Option<SendKey> = tx.get(Table::SendKeys, &key)?;
-    if known.is_some_and(|known| known.receipt.sequence == place.sequence) {
+    if known.is_some_and(|known| known.receipt.sequence == location.sequence) {
         tx.delete(Table::SendKeys, &key);
     }
     Ok(())
@@ -162,8 +174,8 @@ pub(super) struct Purged {
 }
 
 impl Purged {
-    fn message(&mut self, place: MessageLocation, bytes: usize) {
-        self.messages.entry(place.chat_id).or_default().insert(place.sequence);
+    fn message(&mut self, location: MessageLocation, bytes: usize) {
+        self.messages.entry(location.chat_id).or_default().insert(location.sequence);
         self.bytes += bytes as u64;
     }
 
@@ -171,7 +183,7 @@ impl Purged {
     pub(super) fn log(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         for (chat_id, sequences) in &self.messages {
             let sequences = sequences.iter().copied().collect();
-            tx.log(EventBody::MessagesExpired { chat_id: *chat_id, sequences });
+            tx.log(EventBody::MessagesExpired { chat_id: *chat_id, sequences })?;
         }
         if self.bytes > 0 {
             let earlier: u64 = tx.get(Table::Meta, PURGED)?.unwrap_or(0);

@@ -78,6 +78,7 @@ impl TrimFixture {
             expires_at: end,
             current: [0; 32],
             spent: None,
+            overtaken: vec![],
         };
         self.store.create(session.clone()).await.unwrap();
         let code = PendingCode { digest: [2; 32], expires_at: end, tries_left: 5 };
@@ -87,7 +88,7 @@ impl TrimFixture {
         let what = UndeliveredItem::Unreadable { position: Position(1) };
         let id = DeadLetterId::from_parts(1, 1);
         let letter = DeadLetter { id, what, attempts: 1, reason: "no".to_owned(), dead_at: now };
-        self.store.bury(letter).await.unwrap();
+        self.store.add_dead_letter(letter).await.unwrap();
         session.session_id
     }
 
@@ -280,6 +281,7 @@ async fn sessions_codes_and_requests_are_purged_when_they_expire_and_not_before(
         expires_at: now + DAY,
         current: [0; 32],
         spent: None,
+        overtaken: vec![],
     };
     subject.store.create(session.clone()).await.unwrap();
     let attempt = RefreshAttempt {
@@ -465,14 +467,14 @@ async fn a_purge_is_logged_once_and_not_for_messages_already_gone() {
     let subject = TrimFixture::new().await;
     subject.send(subject.message(0, Ttl::from_secs(60))).await;
     subject.send(subject.message(1, None)).await;
-    let place = MessageLocation { chat_id: subject.chat_id, sequence: Sequence(1) };
+    let location = MessageLocation { chat_id: subject.chat_id, sequence: Sequence(1) };
     subject.clock.advance(Duration::from_secs(60));
     subject.trim().await;
     let expired = EventBody::MessagesExpired { chat_id: subject.chat_id, sequences: vec![Sequence(1)] };
     assert_eq!(subject.last_event().await, expired);
 
     let again = move |tx: &mut Tx<'_>| {
-        tx.expire(Timestamp::from_millis(1), Expiring::Message(place));
+        tx.expire(Timestamp::from_millis(1), Expiring::Message(location));
         Ok(())
     };
     subject.store.write(again).await.unwrap();
@@ -511,7 +513,7 @@ async fn a_dead_letter_is_kept_to_the_millisecond() {
     };
     let id = DeadLetterId::from_parts(1, 1);
     let letter = DeadLetter { id, what, attempts: 1, reason: "no".to_owned(), dead_at: subject.clock.now() };
-    subject.store.bury(letter).await.unwrap();
+    subject.store.add_dead_letter(letter).await.unwrap();
     for (later, rows) in [(RETENTION - Duration::from_millis(1), 1), (Duration::from_millis(1), 0)] {
         subject.clock.advance(later);
         subject.trim().await;

@@ -12,8 +12,15 @@ use crate::keys::{self, Expiring};
 use crate::tables::{Table, Tables};
 
 /// Tables with expiring rows, in the order of the walk.
-const TABLES: [Table; 6] =
-    [Table::Messages, Table::Sessions, Table::Codes, Table::Requests, Table::SendKeys, Table::DeadLetters];
+const TABLES: [Table; 7] = [
+    Table::Messages,
+    Table::Updates,
+    Table::Sessions,
+    Table::Codes,
+    Table::Requests,
+    Table::SendKeys,
+    Table::DeadLetters,
+];
 
 /// Maximum number of rows that one step examines: a hundred million in six hours, at a step per second.
 pub(super) const WALK_LEN_MAX: usize = 5_000;
@@ -102,6 +109,7 @@ impl Walk {
 fn end(table: Table, key: &[u8], row: &[u8]) -> Result<Option<(Timestamp, Expiring)>, BoxError> {
     let what = match table {
         Table::Messages => Expiring::Message(keys::parse_message(key)?),
+        Table::Updates => Expiring::Update(keys::parse_message(key)?),
         Table::Sessions => Expiring::Session(SessionId::from_bytes(key.try_into()?)),
         Table::Codes => Expiring::Code(key.try_into()?),
         Table::Requests => Expiring::Request(keys::parse_request(key)?),

@@ -180,7 +180,7 @@ where
         }
         StoreOperation::Advance { user: user_id, chat: chat_id, read, to } => {
             let kind = if read { WatermarkKind::Read } else { WatermarkKind::Delivered };
-            format!("{:?}", store.advance(user(user_id), chat(chat_id), kind, Sequence(to)).await.unwrap())
+            format!("{:?}", store.advance(user(user_id), chat(chat_id), kind, Sequence(to), now).await.unwrap())
         }
         StoreOperation::SignIn { user: user_id, device: device_id } => {
             let session = Session {
@@ -192,6 +192,7 @@ where
                 expires_at: now + Duration::from_secs(3600),
                 current: [0; 32],
                 spent: None,
+                overtaken: vec![],
             };
             format!("{:?}", store.create(session).await.unwrap())
         }
@@ -249,7 +250,7 @@ where
         }
         StoreOperation::Owe { user, device, from, due_in } => {
             let notice = notice(user, device, from, now + Duration::from_secs(due_in));
-            format!("{:?}", store.owe(vec![notice]).await.unwrap())
+            format!("{:?}", store.add_notices(vec![notice]).await.unwrap())
         }
         StoreOperation::TakeDue { count } => {
             format!("{:?}", store.take_due(now, now + Duration::from_secs(5), count).await.unwrap())
@@ -257,7 +258,7 @@ where
         StoreOperation::Settle { user, device, from, how } => {
             let later = now + Duration::from_secs(3);
             let settled = match how {
-                0 => Settled::Told { silent_until: later },
+                0 => Settled::Notified { silent_until: later },
                 1 => Settled::Again { at: later },
                 _ => Settled::Dropped,
             };
@@ -273,16 +274,16 @@ where
     S: ChatReader + MessageReader + WatermarkStore,
 {
     let chats: Vec<_> = (0..6).map(chat).collect();
-    let places: Vec<_> = (0..3).flat_map(|n| chats.iter().map(move |chat_id| (user(n), *chat_id))).collect();
+    let locations: Vec<_> = (0..3).flat_map(|n| chats.iter().map(move |chat_id| (user(n), *chat_id))).collect();
     let unread = |read| -> Vec<_> {
         let query = |(reader, chat_id): &(UserId, ChatId)| UnreadQuery { chat_id: *chat_id, reader: *reader, read };
-        places.iter().map(query).collect()
+        locations.iter().map(query).collect()
     };
     let mut read = vec![
         format!("{:?}", store.chats(&chats).await.unwrap()),
         format!("{:?}", store.first_members(&chats, 2).await.unwrap()),
         format!("{:?}", store.heads(&chats).await.unwrap()),
-        format!("{:?}", store.watermarks(&places).await.unwrap()),
+        format!("{:?}", store.delivery_states(&locations).await.unwrap()),
         format!("{:?}", store.unread(&unread(Sequence::ZERO), now).await.unwrap()),
         format!("{:?}", store.unread(&unread(Sequence(2)), now).await.unwrap()),
     ];

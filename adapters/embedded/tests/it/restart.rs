@@ -61,7 +61,7 @@ async fn users_members_and_watermarks_are_there_after_a_restart() {
     assert!(created);
     let chat_id = store.create_group(group(user.user_id, &[])).await.unwrap().chat().chat_id;
     store.append(vec![message(chat_id, user.user_id, "hello")]).await.unwrap();
-    store.advance(user.user_id, chat_id, WatermarkKind::Read, Sequence(1)).await.unwrap();
+    store.advance(user.user_id, chat_id, WatermarkKind::Read, Sequence(1), SystemClock.now()).await.unwrap();
     let members = store.members(chat_id).await.unwrap();
     store.close().await;
 
@@ -69,7 +69,8 @@ async fn users_members_and_watermarks_are_there_after_a_restart() {
     assert_eq!(store.by_phone(std::slice::from_ref(&phone_number)).await.unwrap(), [Some(user.clone())]);
     assert_eq!(store.find_or_create(UserKey::Phone(phone_number), new).await.unwrap(), (user.clone(), false));
     assert_eq!(store.members(chat_id).await.unwrap(), members);
-    let again = store.advance(user.user_id, chat_id, WatermarkKind::Delivered, Sequence(1)).await.unwrap();
+    let again =
+        store.advance(user.user_id, chat_id, WatermarkKind::Delivered, Sequence(1), SystemClock.now()).await.unwrap();
     assert_eq!(again, Advance::Unchanged(Watermarks::at(Sequence(1))));
     store.close().await;
 }
@@ -99,7 +100,7 @@ async fn a_consumer_resumes_after_its_commit_and_reads_earlier_events_from_disk(
 }
 
 #[tokio::test]
-async fn a_seek_is_there_after_a_crash_and_no_older_place_comes_over_it() {
+async fn a_seek_survives_a_crash_and_no_older_offset_replaces_it() {
     let dir = tempfile::tempdir().unwrap();
     let copy = tempfile::tempdir().unwrap();
     let store = open(dir.path());

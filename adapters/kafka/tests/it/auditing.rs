@@ -55,7 +55,7 @@ async fn an_audit_is_shown_every_record_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn an_audit_is_shown_what_comes_while_it_reads() {
+async fn an_audit_includes_rows_written_while_it_reads() {
     let world = World::start().await;
     let (audit, chat_id) = (open(&world), chat());
     world.publish(&messages(chat_id, 1..=3)).await;
@@ -74,8 +74,8 @@ async fn an_audit_is_shown_where_groups_are() {
     read(&mut *consumer, 3).await;
     consumer.commit().await.unwrap();
     world.publish(&messages(chat_id, 4..=5)).await;
-    let places = audit.consumers().await.unwrap();
-    let of_messages: Vec<&ConsumerOffset> = places.iter().filter(|place| place.end > 0).collect();
-    assert_eq!(of_messages.len(), 1, "{places:?}");
+    let offsets = audit.consumers().await.unwrap();
+    let of_messages: Vec<&ConsumerOffset> = offsets.iter().filter(|offset| offset.end > 0).collect();
+    assert_eq!(of_messages.len(), 1, "{offsets:?}");
     assert_eq!((of_messages[0].group.as_str(), of_messages[0].next, of_messages[0].end), ("group", 3, 5));
 }

@@ -10,7 +10,7 @@ use tidings_kafka::Config;
 use crate::fixtures::{World, chat, first_sequences, message, messages, read, sequences, soon};
 
 #[tokio::test]
-async fn a_group_goes_on_behind_its_last_commit() {
+async fn a_group_continues_after_its_last_commit() {
     let world = World::start().await;
     let chat_id = chat();
     world.publish(&messages(chat_id, 1..=5)).await;
@@ -28,7 +28,7 @@ async fn a_group_goes_on_behind_its_last_commit() {
 }
 
 #[tokio::test]
-async fn a_commit_covers_what_was_returned_and_nothing_that_waits() {
+async fn a_commit_covers_returned_events_and_no_queued_ones() {
     let world = World::with(|config| Config { buffer_len_max: 10, ..config }).await;
     let chat_id = chat();
     world.publish(&messages(chat_id, 1..=100)).await;
@@ -148,7 +148,7 @@ async fn g11_an_expired_message_is_left_out() {
 
 /// Runs on a single thread, so that a blocking drop would be noticed.
 #[tokio::test]
-async fn dropping_a_consumer_blocks_nobody_even_if_the_broker_hangs() {
+async fn dropping_a_consumer_does_not_block_while_the_broker_hangs() {
     let world = World::start().await;
     world.publish(&messages(chat(), 1..=1)).await;
     let mut consumer = world.consumer("group").await;

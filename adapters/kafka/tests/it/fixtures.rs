@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Body, ChatId, ContentType, Event, EventBody, MembershipChange, Message, Role, Sequence, Timestamp, UserId,
+    Body, ChatId, ContentType, Event, EventBody, MembershipChange, Message, MessageState, Role, Sequence, Timestamp,
+    UserId,
 };
 use engines::Kafka;
 use memory::{ManualClock, MemoryStore};
@@ -119,6 +120,7 @@ pub(crate) fn message(chat_id: ChatId, sequence: u64, created_at: Timestamp) -> 
         body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
         created_at,
         expires_at: None,
+        state: MessageState::default(),
     };
     Event::message_persisted(message, None)
 }
@@ -127,10 +129,10 @@ pub(crate) fn member_added(chat_id: ChatId) -> Event {
     let change = MembershipChange::Added;
     let body =
         EventBody::MembershipChanged { chat_id, user_id: user(), change, role: Role::Member, changed_by: user() };
-    Event { event_id: RandomIds.ulid().into(), event_time: SystemClock.now(), body }
+    Event { event_id: RandomIds.ulid().into(), event_time: SystemClock.now(), event_number: None, body }
 }
 
 pub(crate) fn renamed(chat_id: ChatId) -> Event {
     let body = EventBody::ChatRenamed { chat_id, name: "new".to_owned().try_into().unwrap(), changed_by: user() };
-    Event { event_id: RandomIds.ulid().into(), event_time: SystemClock.now(), body }
+    Event { event_id: RandomIds.ulid().into(), event_time: SystemClock.now(), event_number: None, body }
 }

@@ -56,7 +56,7 @@ async fn a_group_that_is_sent_to_an_event_begins_everywhere_at_its_time() {
 }
 
 #[tokio::test]
-async fn a_group_that_is_sent_behind_the_end_begins_with_the_next_event() {
+async fn a_group_moved_past_the_end_begins_with_the_next_event() {
     let world = World::start().await;
     let chat_id = chat();
     world.publish(&messages(chat_id, 1..=3)).await;
@@ -73,7 +73,7 @@ async fn a_group_that_is_sent_behind_the_end_begins_with_the_next_event() {
 }
 
 #[tokio::test]
-async fn what_is_not_committed_is_lag() {
+async fn uncommitted_events_count_as_lag() {
     let world = World::start().await;
     let chat_id = chat();
     assert_eq!(world.log.lag("group").await.unwrap(), 0);

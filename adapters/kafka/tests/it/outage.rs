@@ -18,7 +18,7 @@ async fn world() -> World {
 }
 
 #[tokio::test]
-async fn a_publish_fails_in_time_while_the_broker_is_away_and_works_when_it_is_back() {
+async fn a_publish_fails_in_time_while_the_broker_is_unavailable_and_works_afterwards() {
     let mut world = world().await;
     let chat_id = chat();
     world.publish(&messages(chat_id, 1..=10)).await;
@@ -153,7 +153,7 @@ mod on_demand {
 
     /// The events fill several requests, so that later ones are in flight when the first is refused.
     #[tokio::test]
-    async fn what_follows_a_refused_record_is_not_written_before_it() {
+    async fn records_after_a_refused_one_are_not_written_before_it() {
         let (cluster, producer, log) = cluster();
         let chat_id = chat();
         let events = long_messages(chat_id, 1..=600);

@@ -5,7 +5,7 @@ use tidings_kafka::topics::{TopicAspect, TopicError, TopicSize, apply, diff};
 use crate::fixtures::SIZE;
 
 #[tokio::test]
-async fn topics_are_made_once_and_what_differs_is_named() {
+async fn topics_are_created_once_and_differences_are_named() {
     let broker = Kafka::start().await;
     let config = Config::new(vec![broker.bootstrap()]);
     let missing = diff(&config, SIZE).await.unwrap();

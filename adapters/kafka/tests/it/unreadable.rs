@@ -42,7 +42,7 @@ fn encode(event: &Event) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_buried_and_holds_up_nobody() {
+async fn an_unreadable_record_becomes_a_dead_letter_and_blocks_no_other() {
     let world = World::start().await;
     let chat_id = chat();
     produce(&world, &rubbish()).await;
@@ -119,10 +119,10 @@ struct Grudging {
 
 #[async_trait]
 impl DeadLetterStore for Grudging {
-    async fn bury(&self, letter: DeadLetter) -> Result<(), StoreError> {
+    async fn add_dead_letter(&self, letter: DeadLetter) -> Result<(), StoreError> {
         match self.refuses.load(Ordering::Relaxed) {
             true => Err(StoreError::unavailable("full")),
-            false => self.store.bury(letter).await,
+            false => self.store.add_dead_letter(letter).await,
         }
     }
 
@@ -134,8 +134,8 @@ impl DeadLetterStore for Grudging {
         self.store.dead_letter(id).await
     }
 
-    async fn forget(&self, id: DeadLetterId) -> Result<bool, StoreError> {
-        DeadLetterStore::forget(&self.store, id).await
+    async fn remove_dead_letter(&self, id: DeadLetterId) -> Result<bool, StoreError> {
+        self.store.remove_dead_letter(id).await
     }
 }
 

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chats_are_spread_whatever_their_ids_have_in_common() {
+    fn chats_with_similar_ids_are_spread() {
         let counted: Vec<_> = (0..64u8).map(|n| u128::from(n).to_be_bytes()).collect();
         let repeated: Vec<_> = (0..64u8).map(|n| [n; 16]).collect();
         for ids in [counted, repeated] {

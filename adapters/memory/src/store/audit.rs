@@ -21,7 +21,7 @@ fn sound<T>(table: &'static str, key: impl Display, row: T) -> AuditedRow<T> {
 }
 
 /// Splits a bookmark into the words of its key; the next page starts after that key.
-fn behind<const N: usize>(after: Option<&PageBookmark>) -> Result<Option<[&str; N]>, StoreError> {
+fn start_after<const N: usize>(after: Option<&PageBookmark>) -> Result<Option<[&str; N]>, StoreError> {
     let Some(PageBookmark(text)) = after else { return Ok(None) };
     let words: Vec<&str> = text.split(' ').collect();
     words.try_into().map(Some).map_err(|_| strange(text))
@@ -60,7 +60,7 @@ impl AuditSource for MemoryStore {
     }
 
     async fn chats(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ChatId>, StoreError> {
-        let after: Option<ChatId> = behind::<1>(after)?.map(|[chat_id]| parse(chat_id)).transpose()?;
+        let after: Option<ChatId> = start_after::<1>(after)?.map(|[chat_id]| parse(chat_id)).transpose()?;
         Ok(self.transaction(|state| {
             let chats = state.chats.range(from(after)).take(count);
             page(chats.map(|(chat_id, _)| (chat_id.to_string(), sound("chats", chat_id, *chat_id))).collect(), count)
@@ -79,7 +79,7 @@ impl AuditSource for MemoryStore {
     }
 
     async fn listings(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError> {
-        let after: Option<(UserId, ChatId)> = behind::<2>(after)?
+        let after: Option<(UserId, ChatId)> = start_after::<2>(after)?
             .map(|[user_id, chat_id]| Ok::<_, StoreError>((parse(user_id)?, parse(chat_id)?)))
             .transpose()?;
         Ok(self.transaction(|state| {
@@ -97,7 +97,7 @@ impl AuditSource for MemoryStore {
     }
 
     async fn pairs(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<PairRows>, StoreError> {
-        let after = match behind::<2>(after)? {
+        let after = match start_after::<2>(after)? {
             Some([one, other]) => Some(DirectPair::new(parse(one)?, parse(other)?).ok_or_else(|| strange(one))?),
             None => None,
         };
@@ -124,7 +124,7 @@ impl AuditSource for MemoryStore {
         count: usize,
     ) -> Result<AuditPage<SendKeyRows>, StoreError> {
         type AuditedSendKey = (ChatId, UserId, ClientMessageId);
-        let after: Option<AuditedSendKey> = behind::<3>(after)?
+        let after: Option<AuditedSendKey> = start_after::<3>(after)?
             .map(|[chat, user, send]| Ok::<_, StoreError>((parse(chat)?, parse(user)?, parse(send)?)))
             .transpose()?;
         Ok(self.transaction(|state| {
@@ -151,7 +151,7 @@ impl AuditSource for MemoryStore {
     }
 
     async fn others(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<()>, StoreError> {
-        let after: Option<SessionId> = behind::<1>(after)?.map(|[session_id]| parse(session_id)).transpose()?;
+        let after: Option<SessionId> = start_after::<1>(after)?.map(|[session_id]| parse(session_id)).transpose()?;
         Ok(self.transaction(|state| {
             let rows = state.sessions.range(from(after)).take(count).map(|(session_id, _)| {
                 (session_id.to_string(), AuditedRow { end: End::Timed, ..sound("sessions", session_id, ()) })
@@ -160,13 +160,18 @@ impl AuditSource for MemoryStore {
         }))
     }
 
-    async fn stored(&self, places: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
         let stored = |state: &MemoryStoreState, chat_id, sequence| {
-            let message = state.chats.get(chat_id)?.messages.get(sequence)?;
+            let chat = state.chats.get(chat_id)?;
+            let Some(message) = chat.messages.get(sequence) else {
+                let update = chat.updates.get(sequence)?;
+                return Some(StoredMessage { message_id: Some(update.update_id), expires_at: update.expires_at });
+            };
             Some(StoredMessage { message_id: Some(message.message_id), expires_at: message.expires_at })
         };
-        Ok(self
-            .transaction(|state| places.iter().map(|(chat_id, sequence)| stored(state, chat_id, sequence)).collect()))
+        Ok(self.transaction(|state| {
+            locations.iter().map(|(chat_id, sequence)| stored(state, chat_id, sequence)).collect()
+        }))
     }
 
     async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<AuditedChatState>, StoreError> {
@@ -202,7 +207,7 @@ impl MemoryStoreState {
             MemberRows {
                 user_id: *user_id,
                 listing: if is_listed { ListingState::Same } else { ListingState::Missing },
-                watermarks: state.watermarks.get(user_id).map(|marks| sound("watermarks", &key, *marks)),
+                watermarks: state.delivery_states.get(user_id).map(|state| sound("watermarks", &key, state.watermarks)),
                 member: sound("members", key, member.clone()),
             }
         });
@@ -224,7 +229,7 @@ impl MemoryStoreState {
     }
 
     fn message_rows(&self, chat_id: ChatId, sequence: Sequence, message: &Message) -> MessageRows {
-        let place = self.places.get(&message.message_id);
+        let place = self.locations.get(&message.message_id);
         let sends = self.chats.get(&chat_id).map(|chat| &chat.sends);
         let send = sends.and_then(|sends| sends.get(&(message.sender_id, message.client_message_id)));
         let key = format!("{chat_id} {sequence}");
@@ -246,7 +251,7 @@ impl AuditLog for MemoryStore {
         after: Option<&PageBookmark>,
         count: usize,
     ) -> Result<AuditPage<AuditedRecord>, StoreError> {
-        let after = behind::<1>(after)?.map(|[position]| parse(position).map(Position)).transpose()?;
+        let after = start_after::<1>(after)?.map(|[position]| parse(position).map(Position)).transpose()?;
         Ok(self.transaction(|state| {
             let records = state.log.range(from(after)).take(count);
             let rows = records.map(|(position, event)| {

@@ -60,6 +60,10 @@ impl ChatReader for MemoryStore {
         Ok(self.transaction(|state| state.direct_chats.get(&pair).copied()))
     }
 
+    async fn inbox_rows(&self, user_id: UserId) -> Result<usize, StoreError> {
+        self.chat_count(user_id, usize::MAX).await
+    }
+
     async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError> {
         Ok(self.transaction(|state| {
             let mut selector = InboxSelector::new(start, count);
@@ -160,9 +164,11 @@ impl MemoryStoreState {
         let state = self.chats.entry(chat_id).or_insert_with(|| ChatState {
             chat: change.chat.clone(),
             members: BTreeMap::new(),
-            watermarks: BTreeMap::new(),
+            delivery_states: BTreeMap::new(),
             head: Some(Head::default()),
             messages: BTreeMap::new(),
+            updates: BTreeMap::new(),
+            reactions: BTreeMap::new(),
             sends: BTreeMap::new(),
         });
         state.chat = change.chat;
@@ -175,7 +181,7 @@ impl MemoryStoreState {
                 MemberChange::Added(member) => {
                     self.invitations.remove(&(member.user_id, chat_id));
                     self.memberships.entry(member.user_id).or_default().insert(chat_id);
-                    state.watermarks.insert(member.user_id, Watermarks::at(head));
+                    state.delivery_states.insert(member.user_id, Watermarks::at(head).into());
                     state.members.insert(member.user_id, member);
                 }
                 MemberChange::Updated(member) => {
@@ -183,7 +189,7 @@ impl MemoryStoreState {
                 }
                 MemberChange::Removed(user_id) => {
                     self.memberships.entry(user_id).or_default().remove(&chat_id);
-                    state.watermarks.remove(&user_id);
+                    state.delivery_states.remove(&user_id);
                     state.members.remove(&user_id);
                 }
             }

@@ -7,7 +7,7 @@ use super::MemoryStore;
 
 #[async_trait]
 impl DeadLetterStore for MemoryStore {
-    async fn bury(&self, letter: DeadLetter) -> Result<(), StoreError> {
+    async fn add_dead_letter(&self, letter: DeadLetter) -> Result<(), StoreError> {
         self.transaction(|state| {
             state.dead_letters.entry(letter.id).or_insert(letter);
         });
@@ -25,7 +25,7 @@ impl DeadLetterStore for MemoryStore {
         Ok(self.transaction(|state| state.dead_letters.get(&id).cloned()))
     }
 
-    async fn forget(&self, id: DeadLetterId) -> Result<bool, StoreError> {
+    async fn remove_dead_letter(&self, id: DeadLetterId) -> Result<bool, StoreError> {
         Ok(self.transaction(|state| state.dead_letters.remove(&id).is_some()))
     }
 }

@@ -38,9 +38,8 @@ impl ChatState {
             let Some(end) = which.end_of(message, now) else { continue };
             message.expires_at = Some(end);
             shortened.messages += 1;
-            if let Some(head) = self.head.as_mut().filter(|head| head.sequence == *sequence)
-                && let Some(last) = &mut head.last_message
-            {
+            let last = self.head.as_mut().and_then(|head| head.last_message.as_mut());
+            if let Some(last) = last.filter(|last| last.sequence == *sequence) {
                 last.expires_at = Some(end);
             }
         }

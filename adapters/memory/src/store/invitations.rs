@@ -47,7 +47,7 @@ impl InvitationStore for MemoryStore {
         Ok(())
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         self.transaction(|state| state.invitations.retain(|(invited, _), _| *invited != user_id));
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::MemoryStore;
 
 #[async_trait]
 impl LastSeenStore for MemoryStore {
-    async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
+    async fn update_last_seen(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
         self.transaction(|state| {
             for (user_id, at) in users {
                 if let Some(user) = state.users.get_mut(user_id) {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::Event;
-use ports::{EventConsumer, EventLog, Position, Record, Start, StoreError};
+use ports::{EventConsumer, EventLog, LogOrder, Position, Record, Start, StoreError};
 
 use super::{MemoryStore, MemoryStoreState};
 
@@ -34,6 +34,10 @@ impl EventLog for MemoryStore {
 
     async fn lag(&self, group: &str) -> Result<u64, StoreError> {
         Ok(self.transaction(|state| state.log_end.0 - state.consumed(group).0))
+    }
+
+    fn order(&self) -> LogOrder {
+        LogOrder::Commit
     }
 
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {

@@ -10,24 +10,24 @@ pub(super) type NoticeTarget = (UserId, ChatId, DeviceId);
 /// State of the notice of a chat for a device.
 #[derive(Clone)]
 pub(super) enum MemoryNotice {
-    Owed(Notice),
+    Pending(Notice),
     Told { silent_until: Timestamp },
 }
 
 #[async_trait]
 impl NoticeStore for MemoryStore {
-    async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
+    async fn add_notices(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
         self.transaction(|state| {
             for notice in notices {
                 let stays = match state.notices.get(&key(&notice)) {
-                    Some(MemoryNotice::Owed(_)) => true,
+                    Some(MemoryNotice::Pending(_)) => true,
                     // A quiet period that ends before the notice is due does not suppress it, even if no scan has
                     // removed it yet.
                     Some(MemoryNotice::Told { silent_until }) => notice.due_at < *silent_until,
                     None => false,
                 };
                 if !stays {
-                    state.notices.insert(key(&notice), MemoryNotice::Owed(notice));
+                    state.notices.insert(key(&notice), MemoryNotice::Pending(notice));
                 }
             }
         });
@@ -37,7 +37,7 @@ impl NoticeStore for MemoryStore {
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
         Ok(self.transaction(|state| {
             state.notices.retain(|_, notice| match notice {
-                MemoryNotice::Owed(_) => true,
+                MemoryNotice::Pending(_) => true,
                 MemoryNotice::Told { silent_until } => *silent_until > now,
             });
             let mut due: Vec<_> = state.notices.values_mut().filter_map(|notice| notice.due(now)).collect();
@@ -53,18 +53,18 @@ impl NoticeStore for MemoryStore {
 
     async fn settle(&self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
         self.transaction(|state| {
-            let Some(MemoryNotice::Owed(owed)) = state.notices.get_mut(&key(notice)) else { return };
+            let Some(MemoryNotice::Pending(pending)) = state.notices.get_mut(&key(notice)) else { return };
             // A notice that starts at another message was added after this one had been settled elsewhere.
-            if owed.from != notice.from {
+            if pending.from != notice.from {
                 return;
             }
             match settled {
-                Settled::Told { silent_until } => {
+                Settled::Notified { silent_until } => {
                     state.notices.insert(key(notice), MemoryNotice::Told { silent_until });
                 }
                 Settled::Again { at } => {
-                    owed.due_at = at;
-                    owed.attempts += 1;
+                    pending.due_at = at;
+                    pending.attempts += 1;
                 }
                 Settled::Dropped => {
                     state.notices.remove(&key(notice));
@@ -78,7 +78,7 @@ impl NoticeStore for MemoryStore {
 impl MemoryNotice {
     fn due(&mut self, now: Timestamp) -> Option<&mut Notice> {
         match self {
-            Self::Owed(notice) => (notice.due_at <= now).then_some(notice),
+            Self::Pending(notice) => (notice.due_at <= now).then_some(notice),
             Self::Told { .. } => None,
         }
     }

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{ChatId, ConnectionId, Event, EventBody, Sequence, Timestamp};
+use domain::{ChatId, ConnectionId, Event, EventBody, EventNumber, Sequence, Timestamp};
 use ports::{Clock, Committed, Outbox, StoreError};
 
+use super::messages::Entry;
 use super::{MemoryStore, MemoryStoreState};
 
 /// Maximum number of messages or changes of a chat returned at once.
@@ -46,15 +46,15 @@ impl Outbox for MemoryOutbox {
         Ok(())
     }
 
-    async fn waiting(&self, chat_id: ChatId) -> Result<Vec<ports::Waiting>, StoreError> {
-        Ok(self.store.transaction(|state| state.waiting(chat_id)))
+    async fn pending_changes(&self, chat_id: ChatId) -> Result<Vec<ports::PendingChange>, StoreError> {
+        Ok(self.store.transaction(|state| state.pending_changes(chat_id)))
     }
 
-    async fn forget(&self, chat_id: ChatId, places: &[String]) -> Result<(), StoreError> {
+    async fn confirm_changes(&self, chat_id: ChatId, keys: &[String]) -> Result<(), StoreError> {
         self.store.transaction(|state| {
             let waiting = state.outbox.as_mut().and_then(|outbox| outbox.chats.get_mut(&chat_id));
             if let Some(waiting) = waiting {
-                places.iter().for_each(|place| drop(waiting.changes.remove(place)));
+                keys.iter().for_each(|key| drop(waiting.changes.remove(key)));
             }
         });
         Ok(())
@@ -66,12 +66,12 @@ impl Outbox for MemoryOutbox {
 pub(super) struct PendingEvents {
     pub(super) chats: BTreeMap<ChatId, PendingChat>,
     /// Number of changes and purges so far; each gets its own key.
-    places: u64,
+    keys: u64,
     /// Commits of the running transaction.
     commits: Vec<Committed>,
 }
 
-/// Pending events of one chat. Pending messages are the stored messages above the published sequence.
+/// Pending events of one chat. Pending entries are the stored messages and updates above the published sequence.
 #[derive(Clone, Default)]
 pub(super) struct PendingChat {
     pub(super) published: Sequence,
@@ -79,6 +79,8 @@ pub(super) struct PendingChat {
     pub(super) dirty_since: Option<Timestamp>,
     /// Origin connections of these messages, which are not part of a message.
     origins: BTreeMap<Sequence, ConnectionId>,
+    /// Event numbers of these messages.
+    numbers: BTreeMap<Sequence, EventNumber>,
     /// Changes and purges by key: first changes in commit order, then purges.
     pub(super) changes: BTreeMap<String, Arc<Event>>,
 }
@@ -89,9 +91,12 @@ impl PendingEvents {
         let chat_id = event.body.chat_id();
         let of_chat = self.chats.entry(chat_id).or_default();
         let mut same_chat = self.commits.iter_mut().filter(|commit| commit.chat_id == chat_id);
-        if let EventBody::MessagePersisted { message, origin_connection_id } = &event.body {
-            of_chat.dirty_since.get_or_insert(message.created_at);
-            of_chat.origins.extend(origin_connection_id.map(|origin| (message.sequence, origin)));
+        if let Some(sequence) = event.body.sequence() {
+            of_chat.dirty_since.get_or_insert(event.event_time);
+            of_chat.numbers.extend(event.event_number.map(|number| (sequence, number)));
+            if let EventBody::MessagePersisted { origin_connection_id: Some(origin), .. } = &event.body {
+                of_chat.origins.insert(sequence, *origin);
+            }
             match same_chat.find(|commit| !commit.messages.is_empty()) {
                 Some(commit) => commit.messages.push(event),
                 None => self.commits.push(Committed { chat_id, messages: vec![event] }),
@@ -101,9 +106,9 @@ impl PendingEvents {
         if same_chat.all(|commit| !commit.messages.is_empty()) {
             self.commits.push(Committed { chat_id, messages: vec![] });
         }
-        self.places += 1;
+        self.keys += 1;
         let sort = if matches!(event.body, EventBody::MessagesExpired { .. }) { "purge" } else { "change" };
-        of_chat.changes.insert(format!("{sort}#{:020}", self.places), event);
+        of_chat.changes.insert(format!("{sort}#{:020}", self.keys), event);
     }
 
     /// Takes the commits of the transaction that ends here.
@@ -118,6 +123,7 @@ impl PendingChat {
         if (self.published.next()..=head).contains(&through) {
             self.published = through;
             self.origins = self.origins.split_off(&through.next());
+            self.numbers = self.numbers.split_off(&through.next());
             // The waiting time of the next message is unknown here. It is short, because otherwise the chat would be
             // overdue.
             self.dirty_since = (through < head).then_some(now);
@@ -143,11 +149,20 @@ impl MemoryStoreState {
         let Some(head) = self.head_of(chat_id) else { return vec![] };
         let of_chat = self.outbox.as_mut().and_then(|outbox| outbox.chats.get_mut(&chat_id));
         let Some(of_chat) = of_chat.filter(|of_chat| of_chat.published < head) else { return vec![] };
-        let rows = self.chats[&chat_id].messages.range((Bound::Excluded(of_chat.published), Bound::Included(head)));
-        let live = rows.map(|(_, message)| message).filter(|message| !message.is_expired(now));
-        let event = |message: &domain::Message| {
-            let origin = of_chat.origins.get(&message.sequence).copied();
-            Arc::new(Event::message_persisted(message.clone(), origin))
+        let chat = &self.chats[&chat_id];
+        let live = chat.entries(of_chat.published).filter(|entry| !entry.is_expired(now));
+        let event = |entry: Entry<'_>| {
+            let sequence = entry.sequence();
+            let event = match entry {
+                Entry::Message(message) => {
+                    Event::message_persisted(message.clone(), of_chat.origins.get(&sequence).copied())
+                }
+                Entry::Update(update) => {
+                    let target = chat.messages.get(&update.target).filter(|message| !message.is_expired(now));
+                    Event::message_updated(update.clone(), target.cloned())
+                }
+            };
+            Arc::new(event.numbered(of_chat.numbers.get(&sequence).copied()))
         };
         let events: Vec<_> = live.take(BATCH_LEN_MAX).map(event).collect();
         if events.is_empty() {
@@ -164,11 +179,11 @@ impl MemoryStoreState {
         }
     }
 
-    fn waiting(&self, chat_id: ChatId) -> Vec<ports::Waiting> {
+    fn pending_changes(&self, chat_id: ChatId) -> Vec<ports::PendingChange> {
         let changes =
             self.outbox.as_ref().and_then(|outbox| outbox.chats.get(&chat_id)).map(|of_chat| &of_chat.changes);
         let waiting =
-            |(place, event): (&String, &Arc<Event>)| ports::Waiting { place: place.clone(), event: event.clone() };
+            |(key, event): (&String, &Arc<Event>)| ports::PendingChange { key: key.clone(), event: event.clone() };
         changes.into_iter().flatten().take(BATCH_LEN_MAX).map(waiting).collect()
     }
 
@@ -247,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_is_gone_leaves_its_commits_to_the_others() {
+    async fn commits_of_a_lost_process_move_to_the_others() {
         let one = fleet();
         let gone = one.process();
         open(&gone).await;
@@ -263,8 +278,9 @@ mod tests {
         let outbox = outbox(&store);
         open(&store).await;
         send(&store, 1).await;
-        let places: Vec<_> = outbox.waiting(chat()).await.unwrap().into_iter().map(|waiting| waiting.place).collect();
-        outbox.forget(chat(), &places).await.unwrap();
+        let keys: Vec<_> =
+            outbox.pending_changes(chat()).await.unwrap().into_iter().map(|waiting| waiting.key).collect();
+        outbox.confirm_changes(chat(), &keys).await.unwrap();
         store.drop_head(chat());
         assert_eq!(outbox.unpublished(chat()).await.unwrap(), []);
         assert_eq!(outbox.overdue(Timestamp::MAX).await.unwrap(), []);
@@ -273,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_above_the_head_is_not_believed() {
+    async fn a_sequence_above_the_head_is_refused() {
         let store = fleet();
         open(&store).await;
         send(&store, 1).await;

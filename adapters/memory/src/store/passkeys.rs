@@ -48,7 +48,7 @@ impl PasskeyStore for MemoryStore {
         }))
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         self.transaction(|state| state.passkeys.retain(|_, stored| stored.user_id != user_id));
         Ok(())
     }

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use domain::limits::RETENTION;
 use domain::{ChatId, EventBody, Message, Sequence, Timestamp};
@@ -33,7 +34,7 @@ impl MemoryStoreState {
                 continue;
             }
             for message in &messages {
-                self.places.remove(&message.message_id);
+                self.locations.remove(&message.message_id);
                 purged.insert((*chat_id, message.sequence));
             }
             let sequences = messages.iter().map(|message| message.sequence).collect();
@@ -41,8 +42,17 @@ impl MemoryStoreState {
         }
         self.log.retain(|_, event| match &event.body {
             EventBody::MessagePersisted { message, .. } => !purged.contains(&(message.chat_id, message.sequence)),
+            EventBody::MessageUpdated { update, .. } => !update.is_expired(now),
             _ => true,
         });
+        for event in self.log.values_mut() {
+            if let EventBody::MessageUpdated { update, message: Some(_), .. } = &event.body
+                && purged.contains(&(update.chat_id, update.target))
+                && let EventBody::MessageUpdated { message, .. } = &mut Arc::make_mut(event).body
+            {
+                *message = None;
+            }
+        }
         for event in events {
             self.record(now, event);
         }
@@ -54,12 +64,13 @@ impl ChatState {
     fn take_expired(&mut self, now: Timestamp) -> Vec<Message> {
         let expired = self.messages.extract_if(.., |_, message| message.is_expired(now));
         let expired: Vec<_> = expired.map(|(_, message)| message).collect();
-        if let Some(head) = &mut self.head
-            && expired.last().is_some_and(|message| message.sequence == head.sequence)
-            && let Some(last) = &mut head.last_message
-        {
+        let gone: BTreeSet<Sequence> = expired.iter().map(|message| message.sequence).collect();
+        let last = self.head.as_mut().and_then(|head| head.last_message.as_mut());
+        if let Some(last) = last.filter(|last| gone.contains(&last.sequence)) {
             last.preview = None;
         }
+        self.reactions.retain(|(sequence, _), _| !gone.contains(sequence));
+        self.updates.retain(|_, update| !update.is_expired(now));
         expired
     }
 }

@@ -66,7 +66,7 @@ impl ReportStore for MemoryStore {
         }))
     }
 
-    async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
+    async fn erase_user(&self, user_id: UserId) -> Result<(), StoreError> {
         self.transaction(|state| state.reports.retain(|_, report| report.reporter_id != user_id));
         Ok(())
     }

@@ -18,6 +18,15 @@ impl MemoryStore {
         self.transaction(|state| *state = snapshot.0);
     }
 
+    /// Loses the number of changes of a chat, as a process that rewrites the head row without a field that it does not
+    /// know.
+    pub fn forget_changes(&self, chat_id: ChatId) {
+        self.transaction(|state| {
+            let head = state.chats.get_mut(&chat_id).and_then(|chat| chat.head.as_mut());
+            head.into_iter().for_each(|head| head.changes = 0);
+        });
+    }
+
     /// The receipt of a send, if it was committed.
     pub fn committed_send(
         &self,

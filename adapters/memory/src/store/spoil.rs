@@ -55,7 +55,7 @@ impl MemoryStore {
                 }
             }
             Damage::NoPlace(chat_id, sequence) => {
-                state.places.retain(|_, place| *place != (chat_id, sequence));
+                state.locations.retain(|_, place| *place != (chat_id, sequence));
             }
             Damage::NoSendKey(chat_id, sender_id, send) => {
                 state.chats.get_mut(&chat_id).and_then(|chat| chat.sends.remove(&(sender_id, send)));
@@ -65,10 +65,10 @@ impl MemoryStore {
                 send.into_iter().for_each(|send| send.receipt = receipt);
             }
             Damage::Watermarks(chat_id, user_id, watermarks) => {
-                state.chats.get_mut(&chat_id).and_then(|chat| chat.watermarks.insert(user_id, watermarks));
+                state.chats.get_mut(&chat_id).and_then(|chat| chat.delivery_states.insert(user_id, watermarks.into()));
             }
             Damage::NoWatermarks(chat_id, user_id) => {
-                state.chats.get_mut(&chat_id).and_then(|chat| chat.watermarks.remove(&user_id));
+                state.chats.get_mut(&chat_id).and_then(|chat| chat.delivery_states.remove(&user_id));
             }
             Damage::NoMember(chat_id, user_id) => {
                 state.chats.get_mut(&chat_id).and_then(|chat| chat.members.remove(&user_id));

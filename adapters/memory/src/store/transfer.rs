@@ -115,6 +115,10 @@ impl MemoryStoreState {
             ExportKind::Message => {
                 self.chats.values().flat_map(|state| state.messages.values()).cloned().map(Moved::Message).collect()
             }
+            ExportKind::Update => {
+                self.chats.values().flat_map(|state| state.updates.values()).cloned().map(Moved::Update).collect()
+            }
+            ExportKind::Reactions => self.chats.values().flat_map(|state| state.exported_reactions(at)).collect(),
             ExportKind::Send => self.chats.iter().flat_map(|(chat_id, state)| sends(*chat_id, state)).collect(),
         };
         Ok(rows.into_iter().filter_map(|row| row.at(at)).collect())
@@ -164,9 +168,11 @@ impl MemoryStoreState {
                 let empty = || ChatState {
                     chat: chat.clone(),
                     members: BTreeMap::new(),
-                    watermarks: BTreeMap::new(),
+                    delivery_states: BTreeMap::new(),
                     head: None,
                     messages: BTreeMap::new(),
+                    updates: BTreeMap::new(),
+                    reactions: BTreeMap::new(),
                     sends: BTreeMap::new(),
                 };
                 let state = self.chats.entry(chat.chat_id).or_insert_with(empty);
@@ -174,16 +180,23 @@ impl MemoryStoreState {
                 state.head = Some(head);
             }
             Moved::Pair { pair, chat_id } => drop(self.direct_chats.insert(pair, chat_id)),
-            Moved::Member { chat_id, member, watermarks } => {
+            Moved::Member { chat_id, member, delivery_state } => {
                 self.memberships.entry(member.user_id).or_default().insert(chat_id);
                 let chat = self.chat_to_fill(chat_id)?;
-                chat.watermarks.insert(member.user_id, watermarks);
+                chat.delivery_states.insert(member.user_id, delivery_state);
                 chat.members.insert(member.user_id, member);
             }
             Moved::Message(message) => {
                 let (chat_id, sequence) = (message.chat_id, message.sequence);
-                self.places.insert(message.message_id, (chat_id, sequence));
+                self.locations.insert(message.message_id, (chat_id, sequence));
                 self.chat_to_fill(chat_id)?.messages.insert(sequence, message);
+            }
+            Moved::Update(update) => {
+                self.chat_to_fill(update.chat_id)?.updates.insert(update.sequence, update);
+            }
+            Moved::Reactions { message, member } => {
+                let key = (message.sequence, member.user_id);
+                self.chat_to_fill(message.chat_id)?.reactions.insert(key, member.reactions);
             }
             Moved::Send(send) => {
                 let ExportedSend { chat_id, sender_id, client_message_id, receipt, fingerprint } = send;
@@ -203,8 +216,8 @@ impl MemoryStoreState {
 fn members(chat_id: ChatId, state: &ChatState) -> impl Iterator<Item = Moved> {
     state.members.values().map(move |member| {
         // Missing watermarks read as 0 everywhere.
-        let watermarks = state.watermarks.get(&member.user_id).copied().unwrap_or_default();
-        Moved::Member { chat_id, member: member.clone(), watermarks }
+        let delivery_state = state.delivery_states.get(&member.user_id).copied().unwrap_or_default();
+        Moved::Member { chat_id, member: member.clone(), delivery_state }
     })
 }
 

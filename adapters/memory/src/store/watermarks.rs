@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{Advance, ChatId, DeliveryState, Sequence, Timestamp, UserId, WatermarkKind};
 use ports::{StoreError, WatermarkStore};
 
 use super::{MemoryStore, MemoryStoreState};
@@ -12,6 +12,7 @@ impl WatermarkStore for MemoryStore {
         chat_id: ChatId,
         kind: WatermarkKind,
         to: Sequence,
+        at: Timestamp,
     ) -> Result<Advance, StoreError> {
         Ok(self.transaction(|state| {
             let Some(chat) = state.chats.get_mut(&chat_id) else {
@@ -21,20 +22,21 @@ impl WatermarkStore for MemoryStore {
                 return Advance::NotAMember;
             }
             let head = chat.head_sequence();
-            let watermarks = chat.watermarks.entry(user_id).or_default();
-            let advance = watermarks.advance(kind, to, head);
+            let stored = chat.delivery_states.entry(user_id).or_default();
+            let advance = stored.watermarks.advance(kind, to, head);
             if let Advance::Moved(moved) = advance {
-                *watermarks = moved;
+                *stored = stored.moved(moved, at);
             }
             advance
         }))
     }
 
-    async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
-        let watermarks =
-            |state: &MemoryStoreState, user_id, chat_id| state.chats.get(chat_id)?.watermarks.get(user_id).copied();
+    async fn delivery_states(&self, of: &[(UserId, ChatId)]) -> Result<Vec<DeliveryState>, StoreError> {
+        let stored = |state: &MemoryStoreState, user_id, chat_id| {
+            state.chats.get(chat_id)?.delivery_states.get(user_id).copied()
+        };
         Ok(self.transaction(|state| {
-            of.iter().map(|(user_id, chat_id)| watermarks(state, user_id, chat_id).unwrap_or_default()).collect()
+            of.iter().map(|(user_id, chat_id)| stored(state, user_id, chat_id).unwrap_or_default()).collect()
         }))
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Quota;
+use engines::TestAuthority;
 use ports::{
     Clock, Delivery, Ids, LimitKey, MemberCache, PeerRegistry, PresenceTransitions, ProcessRole, RandomIds,
     RateLimiter, Revocation, RouteWriter, Routes, SpentChallenge, SystemClock, TicketStore,
 };
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tidings_redis::{
     Config, EngineHealth, Nodes, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisOpenError, RedisPeers,
-    RedisTickets,
+    RedisTickets, Url,
 };
 
 use crate::engine::{command, start_cluster};
@@ -75,7 +75,7 @@ async fn everything_works(world: World) {
     assert!(routes.refresh(slice::from_ref(&route)).await.unwrap()[0].was_known);
     routes.unregister(slice::from_ref(&route), Duration::ZERO).await.unwrap();
     world.clock.advance(EXPIRY);
-    assert_eq!(routes.sweep(10).await.unwrap().forgotten, 1);
+    assert_eq!(routes.sweep(10).await.unwrap().deleted, 1);
     let gone = routes.claim(10).await.unwrap();
     assert_eq!(gone.len(), 2);
     routes.settle(&gone).await.unwrap();
@@ -104,44 +104,33 @@ async fn everything_works(world: World) {
 }
 
 #[tokio::test]
-async fn tls_trusts_the_given_authority_alone() {
+async fn an_acl_user_is_served_over_tls_alone_and_trusts_the_given_authority_alone() {
     let files = tempfile::tempdir().unwrap();
     let path = |name: &str| files.path().join(name).display().to_string();
-    let (authority, key) = new_authority();
-    let server_key = KeyPair::generate().unwrap();
-    let issuer = Issuer::from_params(&authority, &key);
-    let server = CertificateParams::new(["localhost".to_owned()]).unwrap().signed_by(&server_key, &issuer).unwrap();
-    let ca_pem = authority.self_signed(&key).unwrap().pem();
-    fs::write(path("server.crt"), server.pem()).unwrap();
-    fs::write(path("server.key"), server_key.serialize_pem()).unwrap();
-    fs::write(path("ca.crt"), &ca_pem).unwrap();
+    let authority = TestAuthority::new();
+    let server = authority.issue();
+    fs::write(path("server.crt"), server.certificate_pem).unwrap();
+    fs::write(path("server.key"), server.key_pem).unwrap();
+    fs::write(path("ca.crt"), authority.ca_pem()).unwrap();
     let (certificate, key, authorities) = (path("server.crt"), path("server.key"), path("ca.crt"));
-    let engine = engines::Redis::start_with(&[
-        "--tls-port",
-        "0",
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &key,
-        "--tls-ca-cert-file",
-        &authorities,
-        "--tls-auth-clients",
-        "no",
-    ])
-    .await;
+    let tls = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-ca-cert-file", &authorities];
+    let settings = [&tls[..], &["--tls-auth-clients", "no"], &acl_settings(ACL)].concat();
+    let engine = engines::Redis::start_with(&settings).await;
     command::<()>(&engine, &format!("CONFIG SET tls-port {}", engine.port() + 10_000));
-    let url = || format!("rediss://localhost:{}", engine.port() + 10_000).parse().unwrap();
+    command::<()>(&engine, "CONFIG SET port 0");
+    let url: Url = format!("rediss://localhost:{}", engine.port() + 10_000).parse().unwrap();
+    let as_user =
+        |ca_pem: String| Config { ca_pem: Some(ca_pem.into_bytes()), ..as_acl_user(Nodes::Single(url.clone())) };
 
-    let (stranger, stranger_key) = new_authority();
-    let stranger_pem = stranger.self_signed(&stranger_key).unwrap().pem();
-    for (ca_pem, is_trusted) in [(ca_pem, true), (stranger_pem, false)] {
-        let config = Config { ca_pem: Some(ca_pem.into_bytes()), ..Config::new(Nodes::Single(url())) };
+    let stranger = as_user(TestAuthority::new().ca_pem());
+    let wrong_password = Config { password: Some("closed".to_owned().into()), ..as_user(authority.ca_pem()) };
+    for (config, word) in [(stranger, "certificate"), (wrong_password, "WRONGPASS")] {
         let redis = Redis::open(config, Arc::new(SystemClock)).unwrap();
-        assert_eq!(redis.ping().await.is_ok(), is_trusted, "{:?}", redis.health());
-        if is_trusted {
-            InboxListener::start(&redis, "a").await;
-        }
+        assert!(redis.ping().await.is_err());
+        let EngineHealth::Failing { reason, .. } = redis.health() else { panic!("the ping has failed") };
+        assert!(reason.contains(word) && !reason.contains("closed"), "{reason}");
     }
+    everything_works(World::new(vec![engine], as_user(authority.ca_pem()))).await;
 }
 
 #[tokio::test]
@@ -156,10 +145,4 @@ async fn an_authority_for_a_url_without_tls_is_refused() {
 async fn a_cluster_without_an_address_is_refused() {
     let opened = Redis::open(Config::new(Nodes::Cluster(vec![])), Arc::new(SystemClock));
     assert!(matches!(opened, Err(RedisOpenError::NoUrl)));
-}
-
-fn new_authority() -> (CertificateParams, KeyPair) {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    (authority, KeyPair::generate().unwrap())
 }

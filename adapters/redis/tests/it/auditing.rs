@@ -13,7 +13,7 @@ use crate::fixtures::{EXPIRY, World, on_one_and_on_a_cluster, register, route, u
 on_one_and_on_a_cluster!(
     whole_routes_have_nothing_wrong_with_them_and_every_rule_is_used,
     every_damage_is_found_by_name,
-    routes_of_a_gateway_that_beats_no_more_are_nobodys,
+    routes_of_a_gateway_without_heartbeat_are_ignored,
 );
 
 async fn audited(world: &World) -> Findings {
@@ -77,11 +77,11 @@ async fn every_damage_is_found_by_name(world: World) {
     }
 }
 
-async fn routes_of_a_gateway_that_beats_no_more_are_nobodys(world: World) {
+async fn routes_of_a_gateway_without_heartbeat_are_ignored(world: World) {
     let routes = world.routes();
     register(&routes, &[route(user(), "dead"), route(user(), "b")]).await;
     world.clock.advance(EXPIRY);
-    routes.beat(&GatewayId("b".into())).await.unwrap();
+    routes.heartbeat(&GatewayId("b".into())).await.unwrap();
     assert_eq!(audited(&world).await.tally(ConnIdUniqueness).checked, 1);
 }
 

@@ -8,12 +8,12 @@ use crate::fixtures::{Delivered, InboxListener, World, gateway, on_one_and_on_a_
 on_one_and_on_a_cluster!(
     pushes_arrive_whole_and_in_order,
     a_thousand_recipients_are_one_publish,
-    what_is_too_much_for_one_publish_arrives_in_order,
+    an_oversized_push_arrives_in_order,
     a_message_is_one_publish_for_each_gateway,
     a_revocation_reaches_every_gateway_with_one_publish,
     a_displacement_reaches_its_gateway_alone,
-    news_of_a_thousand_users_are_one_publish_for_each_gateway,
-    bytes_that_are_no_envelope_are_told_as_a_gap,
+    presence_updates_of_a_thousand_users_are_one_publish_for_each_gateway,
+    malformed_envelopes_are_reported_as_a_gap,
 );
 
 async fn pushes_arrive_whole_and_in_order(world: World) {
@@ -44,7 +44,7 @@ async fn a_thousand_recipients_are_one_publish(world: World) {
     assert_eq!(world.calls("publish"), 1);
 }
 
-async fn what_is_too_much_for_one_publish_arrives_in_order(world: World) {
+async fn an_oversized_push_arrives_in_order(world: World) {
     let mut listener = InboxListener::start(&world.redis, "a").await;
     let sent: Vec<Push> = (0..40).map(|n| push(vec![user()], &n.to_string().repeat(50_000))).collect();
     let delivery = RedisDelivery::new(world.redis.clone());
@@ -71,7 +71,7 @@ async fn a_displacement_reaches_its_gateway_alone(world: World) {
     assert!(matches!(b.next().await, Delivered::Pushes(..)));
 }
 
-async fn news_of_a_thousand_users_are_one_publish_for_each_gateway(world: World) {
+async fn presence_updates_of_a_thousand_users_are_one_publish_for_each_gateway(world: World) {
     let mut a = InboxListener::start(&world.redis, "a").await;
     let mut b = InboxListener::start(&world.redis, "b").await;
     let delivery = RedisDelivery::new(world.redis.clone());
@@ -89,7 +89,7 @@ async fn news_of_a_thousand_users_are_one_publish_for_each_gateway(world: World)
         })
         .collect();
     for (name, listener) in [("a", &mut a), ("b", &mut b)] {
-        delivery.tell(&gateway(name), told.clone()).await.unwrap();
+        delivery.notify(&gateway(name), told.clone()).await.unwrap();
         assert_eq!(listener.next().await, Delivered::Told(gateway(name), told.clone()));
     }
     assert_eq!(world.calls("publish"), 2);
@@ -124,7 +124,7 @@ async fn a_revocation_reaches_every_gateway_with_one_publish(world: World) {
     assert_eq!(world.calls("publish"), 1);
 }
 
-async fn bytes_that_are_no_envelope_are_told_as_a_gap(world: World) {
+async fn malformed_envelopes_are_reported_as_a_gap(world: World) {
     let mut listener = InboxListener::start(&world.redis, "a").await;
     let heard: usize = command(&world.engines[0], "PUBLISH server:{a}:deliver rubbish");
     assert_eq!(heard, 1);

@@ -163,8 +163,8 @@ impl ConnectionDisplacer for InboxRecorder {
 
 #[async_trait]
 impl PresenceNotifier for InboxRecorder {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
-        self.0.send(Delivered::Told(gateway.clone(), news)).map_err(StoreError::unavailable)
+    async fn notify(&self, gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+        self.0.send(Delivered::Told(gateway.clone(), updates)).map_err(StoreError::unavailable)
     }
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn route(user_id: UserId, on: &str) -> Route {
 /// Registers routes at live gateways.
 pub(crate) async fn register(routes: &RedisRoutes, registered: &[Route]) {
     for route in registered {
-        routes.beat(&route.gateway).await.unwrap();
+        routes.heartbeat(&route.gateway).await.unwrap();
         routes.register(route).await.unwrap();
     }
 }

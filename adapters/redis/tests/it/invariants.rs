@@ -58,7 +58,7 @@ async fn zombie_prevention(world: World) {
     let [zombie, alive] = [route(user_id, "crashed"), route(user_id, "b")];
     register(&routes, &[zombie.clone(), alive.clone(), route(user(), "crashed")]).await;
     world.clock.advance(EXPIRY);
-    routes.beat(&gateway("b")).await.unwrap();
+    routes.heartbeat(&gateway("b")).await.unwrap();
     assert_eq!(routes.routes(user_id).await.unwrap(), slice::from_ref(&alive));
     routes.sweep(10).await.unwrap();
 
@@ -110,7 +110,7 @@ async fn routing_denormalization_consistent(world: World) {
         assert_eq!(connections(&world).len(), open.len());
     }
     world.clock.advance(EXPIRY);
-    routes.beat(&gateway("b")).await.unwrap();
+    routes.heartbeat(&gateway("b")).await.unwrap();
     routes.sweep(100).await.unwrap();
     assert_eq!(servers(&world), BTreeSet::from(["b".to_owned()]));
     assert_eq!(servers(&world), connections(&world).into_values().collect());
@@ -164,7 +164,7 @@ async fn presence_derives_from_connections(world: World) {
     register(&routes, slice::from_ref(&laptop)).await;
     stands("online", "2");
     world.clock.advance(EXPIRY);
-    routes.beat(&gateway("b")).await.unwrap();
+    routes.heartbeat(&gateway("b")).await.unwrap();
     routes.sweep(10).await.unwrap();
     stands("online", "1");
     routes.unregister(slice::from_ref(&laptop), Duration::ZERO).await.unwrap();

@@ -5,7 +5,7 @@ use crate::engine::command;
 use crate::fixtures::{World, chat, on_one_and_on_a_cluster, user};
 
 on_one_and_on_a_cluster!(
-    a_list_read_before_an_invalidation_is_not_remembered_behind_it,
+    a_list_read_before_an_invalidation_is_not_cached_after_it,
     of_fills_and_an_invalidation_at_once_nothing_is_remembered,
     members_are_remembered_again_when_the_hold_off_is_over,
 );
@@ -17,7 +17,7 @@ fn caches(world: &World) -> [RedisMemberCache; 2] {
 }
 
 /// One process reads the members, the other invalidates them, and the first then fills in its stale list.
-async fn a_list_read_before_an_invalidation_is_not_remembered_behind_it(world: World) {
+async fn a_list_read_before_an_invalidation_is_not_cached_after_it(world: World) {
     let [one, other] = caches(&world);
     let (chat_id, old) = (chat(), [user(), user()]);
     for fill_before in [false, true] {

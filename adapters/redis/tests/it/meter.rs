@@ -6,9 +6,13 @@ use tokio::{select, task};
 use crate::engine::command;
 use crate::fixtures::{World, chat, on_one_and_on_a_cluster, soon, user};
 
-on_one_and_on_a_cluster!(redis_tells_how_it_is, a_redis_that_is_away_is_told, lookups_are_counted_by_their_outcome,);
+on_one_and_on_a_cluster!(
+    the_state_of_redis_is_measured,
+    an_unavailable_redis_is_reported,
+    lookups_are_counted_by_their_outcome,
+);
 
-async fn redis_tells_how_it_is(world: World) {
+async fn the_state_of_redis_is_measured(world: World) {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _guard = metrics::set_default_local_recorder(&recorder);
     let cache = RedisMemberCache::new(world.redis.clone());
@@ -37,7 +41,7 @@ async fn redis_tells_how_it_is(world: World) {
     assert!((0.005..0.2).contains(&ratio), "{ratio}");
 }
 
-async fn a_redis_that_is_away_is_told(mut world: World) {
+async fn an_unavailable_redis_is_reported(mut world: World) {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _guard = metrics::set_default_local_recorder(&recorder);
     world.stop().await;
@@ -48,7 +52,7 @@ async fn a_redis_that_is_away_is_told(mut world: World) {
 
 /// Without the permission for `INFO` there are no numbers, but Redis still counts as available.
 #[tokio::test]
-async fn a_redis_that_does_not_tell_is_there() {
+async fn a_redis_without_info_counts_as_available() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _guard = metrics::set_default_local_recorder(&recorder);
     let acl = "--user tidings on >open ~* &* +@all -info";

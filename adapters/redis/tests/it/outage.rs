@@ -37,7 +37,7 @@ async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
         wait_for_cluster(&world.engines).await;
     }
     assert_eq!(listener.until(|state| state.listening).await, InboxState { listening: true, gaps: 1 });
-    soon(async { while routes.beat(&gateway("a")).await.is_err() {} }).await;
+    soon(async { while routes.heartbeat(&gateway("a")).await.is_err() {} }).await;
     soon(async { while routes.refresh(&registered).await.is_err() {} }).await;
     let found = routes.gateways(&[user_id]).await.unwrap();
     assert_eq!(found, BTreeMap::from([(gateway("a"), vec![user_id])]));
@@ -86,7 +86,7 @@ async fn a_hanging_redis_fails_within_the_timeout(world: World) {
 }
 
 #[tokio::test]
-async fn a_redis_that_comes_late_is_found() {
+async fn a_redis_that_starts_late_is_connected() {
     let mut engine = engines::Redis::start().await;
     engine.stop().await;
     let config = Config::new(Nodes::Single(engine.url().parse().unwrap()));

@@ -7,12 +7,12 @@ use crate::engine::command;
 use crate::fixtures::{World, on_one_and_on_a_cluster, peer};
 
 on_one_and_on_a_cluster!(
-    processes_that_come_and_go_cost_no_more_than_those_alive,
+    restarted_processes_cost_no_more_than_live_ones,
     an_id_may_have_spaces_in_it,
     a_process_without_an_address_is_unreadable,
 );
 
-async fn processes_that_come_and_go_cost_no_more_than_those_alive(world: World) {
+async fn restarted_processes_cost_no_more_than_live_ones(world: World) {
     let peers = RedisPeers::new(world.redis.clone());
     for n in 0..20 {
         peers.announce(&peer(&n.to_string()), &[ProcessRole::Gateway]).await.unwrap();

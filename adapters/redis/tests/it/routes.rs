@@ -20,9 +20,9 @@ on_one_and_on_a_cluster!(
     a_beat_is_one_script_however_many_connections,
     all_users_are_asked_for_in_one_read_each,
     a_gateway_of_another_process_is_found_and_missed,
-    a_gateway_is_forgotten_with_its_last_connection,
-    a_user_who_reconnects_for_ever_costs_no_more_than_their_routes,
-    nothing_is_left_behind_without_an_expiry,
+    a_gateway_is_removed_with_its_last_connection,
+    endless_reconnects_of_a_user_cost_no_more_than_their_routes,
+    every_key_has_an_expiry,
 );
 
 /// Heartbeats report that the gateways are unknown. They refresh all routes, which restores the state.
@@ -37,7 +37,7 @@ async fn redis_recovery_rebuilds_state(world: World) {
     assert_eq!(routes.routes(users[0]).await.unwrap(), []);
 
     for name in ["a", "b"] {
-        assert!(!routes.beat(&gateway(name)).await.unwrap());
+        assert!(!routes.heartbeat(&gateway(name)).await.unwrap());
         let own: Vec<_> = registered.iter().filter(|route| route.gateway == gateway(name)).cloned().collect();
         let lost = vec![RefreshedRoute { was_known: false, connections: 1 }; own.len()];
         assert_eq!(routes.refresh(&own).await.unwrap(), lost);
@@ -52,7 +52,7 @@ async fn redis_recovery_rebuilds_state(world: World) {
 async fn a_whole_gateway_is_refreshed_in_batches(world: World) {
     let routes = world.routes();
     let registered: Vec<_> = (0..1000).map(|_| route(user(), "a")).collect();
-    routes.beat(&gateway("a")).await.unwrap();
+    routes.heartbeat(&gateway("a")).await.unwrap();
     assert!(routes.refresh(&registered).await.unwrap().iter().all(|refreshed| !refreshed.was_known));
     assert!(routes.refresh(&registered).await.unwrap().iter().all(|refreshed| refreshed.was_known));
     let users: Vec<_> = registered.iter().map(|route| route.user_id).collect();
@@ -79,7 +79,7 @@ async fn a_beat_is_one_script_however_many_connections(world: World) {
     let routes = world.routes();
     register(&routes, &(0..50).map(|_| route(user(), "a")).collect::<Vec<_>>()).await;
     let before = world.all_calls();
-    assert!(routes.beat(&gateway("a")).await.unwrap());
+    assert!(routes.heartbeat(&gateway("a")).await.unwrap());
     let mut calls = world.all_calls();
     calls.iter_mut().for_each(|(command, count)| *count -= before.get(command).unwrap_or(&0));
     calls.retain(|command, count| *count > 0 && command != "info" && !command.starts_with("client"));
@@ -114,7 +114,7 @@ async fn a_gateway_of_another_process_is_found_and_missed(world: World) {
     world.clock.advance(EXPIRY - Duration::from_millis(100));
     assert_eq!(reader.routes(early.user_id).await.unwrap(), []);
     assert_eq!(reader.gateways(&[early.user_id, late.user_id]).await.unwrap().len(), 1);
-    gateways.beat(&gateway("a")).await.unwrap();
+    gateways.heartbeat(&gateway("a")).await.unwrap();
     world.clock.advance(Duration::from_millis(100));
     assert_eq!(reader.gateways(&[early.user_id, late.user_id]).await.unwrap().len(), 1);
     assert_eq!(reader.routes(early.user_id).await.unwrap(), slice::from_ref(&early));
@@ -128,7 +128,7 @@ async fn a_gateway_of_another_process_is_found_and_missed(world: World) {
 }
 
 /// Two connections of one user on one gateway, one of which was written later.
-async fn a_gateway_is_forgotten_with_its_last_connection(world: World) {
+async fn a_gateway_is_removed_with_its_last_connection(world: World) {
     let routes = world.routes();
     let user_id = user();
     let [early, late, elsewhere] = [route(user_id, "a"), route(user_id, "a"), route(user_id, "b")];
@@ -140,8 +140,8 @@ async fn a_gateway_is_forgotten_with_its_last_connection(world: World) {
     routes.unregister(slice::from_ref(&late), Duration::ZERO).await.unwrap();
     assert_eq!(routes.gateways(&[user_id]).await.unwrap(), on_both);
     world.clock.advance(Duration::from_secs(290));
-    routes.beat(&gateway("a")).await.unwrap();
-    routes.beat(&gateway("b")).await.unwrap();
+    routes.heartbeat(&gateway("a")).await.unwrap();
+    routes.heartbeat(&gateway("b")).await.unwrap();
     let on_b = BTreeMap::from([(gateway("b"), vec![user_id])]);
     assert_eq!(routes.gateways(&[user_id]).await.unwrap(), on_b, "its youngest connection there has ended");
     routes.refresh(&[early.clone(), late.clone()]).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_gateway_is_forgotten_with_its_last_connection(world: World) {
     assert_eq!(routes.gateways(&[user_id]).await.unwrap(), on_b);
 }
 
-async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_routes(world: World) {
+async fn endless_reconnects_of_a_user_cost_no_more_than_their_routes(world: World) {
     let routes = world.routes();
     let user_id = user();
     for n in 0..20 {
@@ -165,17 +165,17 @@ async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_routes(world: W
     assert_eq!(sizes, [[6], [4], [3]]);
 }
 
-async fn nothing_is_left_behind_without_an_expiry(world: World) {
+async fn every_key_has_an_expiry(world: World) {
     let (redis, now) = (&world.redis, world.clock.now());
     let routes = world.routes();
     let user_id = user();
-    let [kept, forgotten] = [route(user_id, "a"), route(user_id, "a")];
-    register(&routes, &[kept, forgotten.clone()]).await;
+    let [kept, deleted] = [route(user_id, "a"), route(user_id, "a")];
+    register(&routes, &[kept, deleted.clone()]).await;
     // Removing one connection must not recreate the lost part of the other.
     for (engine, key) in world.keys("user_servers:*") {
         command::<()>(engine, &format!("DEL {key}"));
     }
-    routes.unregister(slice::from_ref(&forgotten), Duration::ZERO).await.unwrap();
+    routes.unregister(slice::from_ref(&deleted), Duration::ZERO).await.unwrap();
     let [refreshed, gone] = [route(user(), "a"), route(user(), "a")];
     routes.refresh(slice::from_ref(&refreshed)).await.unwrap();
     routes.unregister(slice::from_ref(&gone), Duration::ZERO).await.unwrap();

@@ -16,22 +16,22 @@ use crate::engine::command;
 use crate::fixtures::{EXPIRY, World, field, gateway, on_one_and_on_a_cluster, register, route, user};
 
 on_one_and_on_a_cluster!(
-    the_record_of_a_user_is_what_their_connections_say,
-    that_somebody_is_gone_is_remembered_for_a_while,
+    the_presence_record_derives_from_the_connections,
+    the_offline_time_of_a_user_is_kept_for_a_while,
     a_coming_that_could_not_be_queued_is_queued_by_a_retry,
     a_going_that_could_not_be_queued_is_queued_by_a_retry,
-    a_going_that_nobody_could_queue_is_found_by_a_sweep,
+    a_disconnect_that_could_not_be_queued_is_found_by_a_sweep,
     a_change_that_is_not_queued_yet_is_found_by_the_settlement,
-    what_was_announced_too_late_is_looked_at_again,
-    those_who_are_no_transitions_hide_nobody,
-    rubbish_in_the_queue_holds_up_nobody,
+    late_announcements_are_re_checked,
+    lost_presence_records_do_not_hide_later_transitions,
+    an_invalid_queue_entry_blocks_no_other,
     a_gateway_that_comes_back_during_a_sweep_has_all_its_routes,
-    a_gateway_that_beats_during_a_sweep_stays_known,
-    what_cannot_be_read_is_swept_with_the_others,
+    a_gateway_with_a_heartbeat_during_a_sweep_stays_registered,
+    unreadable_rows_are_purged_with_the_others,
     a_storm_of_ten_thousand_is_swept_step_by_step,
 );
 
-async fn the_record_of_a_user_is_what_their_connections_say(world: World) {
+async fn the_presence_record_derives_from_the_connections(world: World) {
     let routes = world.routes();
     let user_id = user();
     let [phone, laptop] = [route(user_id, "a"), route(user_id, "b")];
@@ -64,7 +64,7 @@ async fn the_record_of_a_user_is_what_their_connections_say(world: World) {
     assert_eq!(record(), [text("online"), None, text("1"), now(), text("offline")]);
 }
 
-async fn that_somebody_is_gone_is_remembered_for_a_while(world: World) {
+async fn the_offline_time_of_a_user_is_kept_for_a_while(world: World) {
     let routes = world.routes();
     let phone = route(user(), "a");
     let life_ms = || {
@@ -100,7 +100,7 @@ fn queue(world: &World) -> (&engines::Redis, &'static str) {
 async fn a_coming_that_could_not_be_queued_is_queued_by_a_retry(world: World) {
     let routes = world.routes();
     let phone = route(user(), "a");
-    routes.beat(&gateway("a")).await.unwrap();
+    routes.heartbeat(&gateway("a")).await.unwrap();
     block_queue(&world);
     routes.register(&phone).await.unwrap_err();
     unblock_queue(&world);
@@ -125,7 +125,7 @@ async fn a_going_that_could_not_be_queued_is_queued_by_a_retry(world: World) {
 }
 
 /// A gateway removes a connection and dies before it can queue its user.
-async fn a_going_that_nobody_could_queue_is_found_by_a_sweep(world: World) {
+async fn a_disconnect_that_could_not_be_queued_is_found_by_a_sweep(world: World) {
     let routes = world.routes();
     let phone = route(user(), "a");
     come(&routes, slice::from_ref(&phone)).await;
@@ -159,7 +159,7 @@ async fn a_change_that_is_not_queued_yet_is_found_by_the_settlement(world: World
 
 /// A worker that stalled beyond its claim announces an outdated status after another worker announced the current one.
 /// So subscribers received the wrong status last.
-async fn what_was_announced_too_late_is_looked_at_again(world: World) {
+async fn late_announcements_are_re_checked(world: World) {
     let routes = world.routes();
     let phone = route(user(), "a");
     register(&routes, slice::from_ref(&phone)).await;
@@ -178,7 +178,7 @@ async fn what_was_announced_too_late_is_looked_at_again(world: World) {
 }
 
 /// Many users without a record are queued before a user who came online.
-async fn those_who_are_no_transitions_hide_nobody(world: World) {
+async fn lost_presence_records_do_not_hide_later_transitions(world: World) {
     let routes = world.routes();
     let lost: Vec<_> = (0..20).map(|_| route(user(), "a")).collect();
     register(&routes, &lost).await;
@@ -191,7 +191,7 @@ async fn those_who_are_no_transitions_hide_nobody(world: World) {
     assert_eq!(standings(&routes.claim(3).await.unwrap()), [(came.user_id, OnlineStatus::Online)]);
 }
 
-async fn rubbish_in_the_queue_holds_up_nobody(world: World) {
+async fn an_invalid_queue_entry_blocks_no_other(world: World) {
     let routes = world.routes();
     let (engine, key) = queue(&world);
     command::<()>(engine, &format!("ZADD {key} 1 rubbish 2 {}", user()));
@@ -203,7 +203,7 @@ async fn rubbish_in_the_queue_holds_up_nobody(world: World) {
 async fn a_gateway_that_comes_back_during_a_sweep_has_all_its_routes(world: World) {
     let routes = world.routes();
     let back: Vec<_> = (0..300).map(|_| route(user(), "a")).collect();
-    routes.beat(&gateway("a")).await.unwrap();
+    routes.heartbeat(&gateway("a")).await.unwrap();
     routes.refresh(&back).await.unwrap();
     for _ in 0..10 {
         world.clock.advance(EXPIRY);
@@ -211,7 +211,7 @@ async fn a_gateway_that_comes_back_during_a_sweep_has_all_its_routes(world: Worl
         let comes_back = async {
             // By now the sweeps have found it dead.
             world.redis.ping().await.unwrap();
-            routes.beat(&gateway("a")).await.unwrap();
+            routes.heartbeat(&gateway("a")).await.unwrap();
             routes.refresh(&back).await.unwrap();
         };
         let (swept, ()) = tokio::join!(sweeps, comes_back);
@@ -228,21 +228,21 @@ async fn a_gateway_that_comes_back_during_a_sweep_has_all_its_routes(world: Worl
     }
 }
 
-async fn a_gateway_that_beats_during_a_sweep_stays_known(world: World) {
+async fn a_gateway_with_a_heartbeat_during_a_sweep_stays_registered(world: World) {
     let routes = world.routes();
     let name = gateway("a");
-    routes.beat(&name).await.unwrap();
+    routes.heartbeat(&name).await.unwrap();
     for _ in 0..20 {
         world.clock.advance(EXPIRY);
         // The sweep finds it dead and then reads its routes; meanwhile it sends a heartbeat.
-        let (swept, was_known) = tokio::join!(biased; routes.sweep(10), routes.beat(&name));
+        let (swept, was_known) = tokio::join!(biased; routes.sweep(10), routes.heartbeat(&name));
         assert_eq!(swept.unwrap(), SweepResult::default());
         assert!(!was_known.unwrap());
-        assert!(routes.beat(&name).await.unwrap());
+        assert!(routes.heartbeat(&name).await.unwrap());
     }
 }
 
-async fn what_cannot_be_read_is_swept_with_the_others(world: World) {
+async fn unreadable_rows_are_purged_with_the_others(world: World) {
     let routes = world.routes();
     come(&routes, &[route(user(), "a")]).await;
     for (engine, key) in world.keys("connection:*") {
@@ -254,7 +254,7 @@ async fn what_cannot_be_read_is_swept_with_the_others(world: World) {
         command::<()>(engine, &format!("ZADD {key} {} rubbish", world.clock.now().as_millis() + 1));
     }
     world.clock.advance(EXPIRY);
-    assert_eq!(routes.sweep(10).await.unwrap(), SweepResult { forgotten: 3, left: 0 });
+    assert_eq!(routes.sweep(10).await.unwrap(), SweepResult { deleted: 3, remaining: 0 });
     assert_eq!(world.keys("server*").len(), 0);
     let gone = routes.claim(10).await.unwrap();
     assert!(matches!(standings(&gone)[..], [(user_id, OnlineStatus::Offline { .. })] if user_id == readable.user_id));
@@ -263,12 +263,12 @@ async fn what_cannot_be_read_is_swept_with_the_others(world: World) {
 async fn a_storm_of_ten_thousand_is_swept_step_by_step(world: World) {
     let routes = world.routes();
     let dying: Vec<_> = (0..10_000).map(|_| route(user(), "a")).collect();
-    routes.beat(&gateway("a")).await.unwrap();
+    routes.heartbeat(&gateway("a")).await.unwrap();
     routes.refresh(&dying).await.unwrap();
     world.clock.advance(EXPIRY);
     let mut gone = BTreeSet::new();
     for step in 1..=10 {
-        assert_eq!(routes.sweep(1000).await.unwrap(), SweepResult { forgotten: 1000, left: 10_000 - 1000 * step });
+        assert_eq!(routes.sweep(1000).await.unwrap(), SweepResult { deleted: 1000, remaining: 10_000 - 1000 * step });
         let claimed = routes.claim(1000).await.unwrap();
         assert_eq!(claimed.len(), 1000);
         routes.settle(&claimed).await.unwrap();
@@ -337,10 +337,10 @@ async fn compare(world: &World, both: [&dyn Routing; 2], steps: Vec<RoutingOpera
         let mut seen = vec![];
         for routes in both {
             let outcome = match &step {
-                RoutingOperation::Beat(n) => format!("{:?}", routes.beat(&gateway(names[*n])).await.unwrap()),
+                RoutingOperation::Beat(n) => format!("{:?}", routes.heartbeat(&gateway(names[*n])).await.unwrap()),
                 RoutingOperation::Connect(..) => {
                     let new = new.as_ref().unwrap();
-                    let was_live = routes.beat(&new.gateway).await.unwrap();
+                    let was_live = routes.heartbeat(&new.gateway).await.unwrap();
                     routes.register(new).await.unwrap();
                     format!("{was_live}")
                 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use ports::{Delivery, GatewayId, Identity, PresenceReader, SignalSender};
+use ports::{Delivery, GatewayId, Identity, PresenceReader, SignalSender, WebhookPause};
 use tonic::{Request, Response, Status};
 
 use crate::{proto, wire};
@@ -59,8 +60,8 @@ pub(super) struct PresenceService {
 #[tonic::async_trait]
 impl proto::presence_server::Presence for PresenceService {
     async fn look(&self, request: Request<proto::LookRequest>) -> Result<Response<proto::LookReply>, Status> {
-        let looks = wire::read_looks(request.get_ref())?;
-        Ok(Response::new(wire::to_look_reply(self.presences.look(&looks).await)))
+        let lookups = wire::read_looks(request.get_ref())?;
+        Ok(Response::new(wire::to_look_reply(self.presences.lookup(&lookups).await)))
     }
 }
 
@@ -84,5 +85,18 @@ impl proto::gateway_server::Gateway for GatewayService {
     async fn revoke(&self, request: Request<proto::RevokeRequest>) -> Result<Response<proto::RevokeReply>, Status> {
         let taken = self.delivery.revoke(wire::read_revocation(request.get_ref())?).await;
         Ok(Response::new(proto::RevokeReply { error: taken.err().as_ref().map(wire::to_store_error) }))
+    }
+}
+
+/// Serves pauses of the webhook.
+pub(super) struct WebhookService {
+    pub(super) webhook: Arc<dyn WebhookPause>,
+}
+
+#[tonic::async_trait]
+impl proto::webhook_server::Webhook for WebhookService {
+    async fn pause(&self, request: Request<proto::PauseRequest>) -> Result<Response<proto::PauseReply>, Status> {
+        let paused = self.webhook.pause(Duration::from_millis(request.into_inner().time_ms)).await;
+        Ok(Response::new(proto::PauseReply { error: paused.err().as_ref().map(wire::to_store_error) }))
     }
 }

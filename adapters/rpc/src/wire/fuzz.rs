@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use domain::{
-    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, IngestError, Message as ChatMessage, MessageId,
-    PresenceView, Sequence, SessionId, Timestamp, Ttl, UserId, WatermarkKind, Watermarks,
+    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, Edited, IngestError, Message as ChatMessage,
+    MessageId, MessageState, MessageUpdate, PresenceView, ReactionCount, Sequence, SessionId, Timestamp, Ttl,
+    UpdateAction, UpdateKind, UpdateRefusal, UserId, WatermarkKind, Watermarks,
 };
 use ports::{
-    AdvanceRequest, Assertion, ConnectionHolder, GatewayId, IdentityError, Look, Page, Principal, Push, Receipt,
-    Revocation, SendRequest, Sent, Signal, StoreError, SyncRequest,
+    AdvanceRequest, Assertion, ConnectionHolder, GatewayId, IdentityError, Page, PresenceLookup, Principal, Push,
+    Receipt, Revocation, SendContent, SendRequest, Sent, Signal, StoreError, SyncRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -40,15 +41,17 @@ fn holder() -> ConnectionHolder {
 
 /// A valid request of every kind.
 fn requests() -> Vec<Vec<u8>> {
+    let body = || Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json);
     let send = SendRequest {
         chat_id: chat_id(),
         sender_id: user_id(),
         client_message_id: ClientMessageId::from_bytes([4; 16]),
-        body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json),
-        ttl: Ttl::from_secs(60),
+        content: SendContent::Message { body: body(), ttl: Ttl::from_secs(60) },
         origin_connection_id: Some(ConnectionId::from_bytes([5; 16])),
         assertion: None,
     };
+    let update = |action| SendRequest { content: SendContent::Update { target: Sequence(3), action }, ..send.clone() };
+    let (edit, react) = (update(UpdateAction::Edit(body())), update(UpdateAction::React("👍".parse().unwrap())));
     let assertion = Some(assertion());
     let sync = SyncRequest {
         user_id: user_id(),
@@ -60,11 +63,13 @@ fn requests() -> Vec<Vec<u8>> {
     let (kind, to) = (WatermarkKind::Read, Sequence(9));
     let advance = AdvanceRequest { user_id: user_id(), chat_id: chat_id(), kind, to, assertion };
     let push = Push { recipients: vec![user_id(); 3], except: None, frame: vec![b'x'; 30].into(), trace: None };
-    let look = Look { viewer: user_id(), user_id: user_id() };
+    let look = PresenceLookup { viewer: user_id(), user_id: user_id() };
     let typing = Signal::Typing { chat_id: chat_id(), user_id: user_id(), is_typing: true };
     let receipt = Signal::Receipt { chat_id: chat_id(), user_id: user_id(), watermarks: Watermarks::at(Sequence(3)) };
     vec![
         to_send(7, Duration::from_secs(5), &send, None).encode_to_vec(),
+        to_send(7, Duration::from_secs(5), &edit, None).encode_to_vec(),
+        to_send(7, Duration::from_secs(5), &react, None).encode_to_vec(),
         to_sync(&sync).encode_to_vec(),
         to_advance(&advance).encode_to_vec(),
         to_deliveries(&GatewayId("a".into()), &[push]).unwrap().remove(0).encode_to_vec(),
@@ -88,10 +93,32 @@ fn replies() -> Vec<Vec<u8>> {
         body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Text),
         created_at: Timestamp::from_millis(1_769_783_400_000),
         expires_at: Some(Timestamp::MAX),
+        state: MessageState {
+            revision: Sequence(9),
+            edited: Some(Edited { at: Timestamp::from_millis(1_769_783_400_000), count: 1 }),
+            reactions: vec![ReactionCount { reaction: "👍".parse().unwrap(), count: 2 }],
+        },
+    };
+    let update = MessageUpdate {
+        update_id: MessageId::from_bytes([7; 16]),
+        chat_id: chat_id(),
+        sequence: Sequence(9),
+        user_id: user_id(),
+        client_message_id: ClientMessageId::from_bytes([5; 16]),
+        target: Sequence(8),
+        kind: UpdateKind::Reacted("👍".parse().unwrap()),
+        created_at: Timestamp::from_millis(1_769_783_400_000),
+        expires_at: Some(Timestamp::MAX),
     };
     let receipt =
         Receipt { message_id: message.message_id, sequence: message.sequence, created_at: message.created_at };
-    let page = Page { messages: vec![message; 2], examined: Sequence(8), head: Sequence(9) };
+    let page = Page {
+        messages: vec![message.clone(); 2],
+        updates: vec![update; 2],
+        updated: vec![message],
+        examined: Sequence(8),
+        head: Sequence(9),
+    };
     let principal = Principal {
         user_id: user_id(),
         session_id: Some(session_id()),
@@ -106,6 +133,7 @@ fn replies() -> Vec<Vec<u8>> {
         outcome(Ok(Sent { receipt, deduplicated: true })),
         outcome(Err(IngestError::Unavailable { retry_after: Duration::from_secs(1) })),
         to_sync_reply(Ok(page)).encode_to_vec(),
+        outcome(Err(IngestError::Update(UpdateRefusal::TooOld(60)))),
         to_sync_reply(Err(IngestError::AboveHead { head: Sequence(4) })).encode_to_vec(),
         to_advance_reply(Ok(Watermarks::at(Sequence(3)))).encode_to_vec(),
         to_identity_reply(Ok(principal)).encode_to_vec(),
@@ -135,7 +163,7 @@ proptest! {
         if let Some(Ok(send)) = as_one(&bytes).map(read_send) {
             let again = read_send(to_send(1, Duration::from_secs(1), &send, None)).unwrap();
             prop_assert_eq!(format!("{again:?}"), format!("{send:?}"));
-            prop_assert_eq!(again.body, send.body);
+            prop_assert_eq!(again.content, send.content);
         }
         if let Some(Ok(sync)) = as_one(&bytes).map(|request| read_sync(&request)) {
             prop_assert_eq!(format!("{:?}", read_sync(&to_sync(&sync)).unwrap()), format!("{sync:?}"));
@@ -150,8 +178,8 @@ proptest! {
         if let Some(Ok(signal)) = as_one(&bytes).map(read_signal) {
             prop_assert_eq!(read_signal(to_signal(&signal)).unwrap(), signal);
         }
-        if let Some(Ok(looks)) = as_one(&bytes).map(|request| read_looks(&request)) {
-            prop_assert!(32 * looks.len() <= bytes.len());
+        if let Some(Ok(lookups)) = as_one(&bytes).map(|request| read_looks(&request)) {
+            prop_assert!(32 * lookups.len() <= bytes.len());
         }
         if let Some(Ok(sessions)) = as_one(&bytes).map(|request| read_holders(&request)) {
             prop_assert!(16 * sessions.len() <= bytes.len());
@@ -168,6 +196,10 @@ proptest! {
         if let Some(Ok(Ok(page))) = as_one(&bytes).map(|reply| read_sync_reply(chat_id(), reply)) {
             prop_assert!(page.messages.iter().all(|message| message.chat_id == chat_id()));
             prop_assert!(page.messages.iter().all(|message| !message.created_at.to_string().is_empty()));
+            prop_assert!(page.updates.iter().all(|update| update.chat_id == chat_id()));
+            prop_assert!(page.updates.iter().all(|update| !update.created_at.to_string().is_empty()));
+            let edited = page.updated.iter().filter_map(|message| message.state.edited);
+            prop_assert!(edited.into_iter().all(|edited| !edited.at.to_string().is_empty()));
         }
         if let Some(Ok(Ok(principal))) = as_one(&bytes).map(read_identity) {
             prop_assert!(!principal.token_expires_at.to_string().is_empty());

@@ -5,7 +5,11 @@ use domain::{
     Body, ChatId, ClientMessageId, ConnectionId, Content, IngestError, Message, MessageId, Metadata, Sequence,
     Timestamp, TraceContext, Ttl, UnknownContentType, UserId, WatermarkKind, Watermarks,
 };
-use ports::{AdvanceRequest, Page, Receipt, SendRequest, Sent, SyncRequest};
+use ports::{AdvanceRequest, Page, Receipt, SendContent, SendRequest, Sent, SyncRequest};
+
+use super::updates::{
+    read_action, read_message_update, read_refusal, read_state, to_action, to_message_update, to_refusal, to_state,
+};
 
 use super::{Malformed, read_id, read_optional_id};
 use crate::proto;
@@ -17,19 +21,25 @@ pub(crate) fn to_send(
     request: &SendRequest,
     trace: Option<TraceContext>,
 ) -> proto::SendRequest {
-    proto::SendRequest {
+    let sent = proto::SendRequest {
         number,
         timeout_ms: millis(timeout),
         chat_id: request.chat_id.to_bytes().into(),
         sender_id: request.sender_id.to_bytes().into(),
         client_message_id: request.client_message_id.to_bytes().into(),
-        content: request.body.content.as_str().to_owned(),
-        content_type: request.body.content_type.as_str().to_owned(),
-        metadata: request.body.metadata.as_ref().map(|metadata| metadata.as_str().to_owned()),
-        ttl_seconds: request.ttl.map(|ttl| ttl.as_duration().as_secs()),
         origin_connection_id: request.origin_connection_id.map(|id| id.to_bytes().into()),
         traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
-        assertion: None,
+        ..proto::SendRequest::default()
+    };
+    match &request.content {
+        SendContent::Message { body, ttl } => {
+            let proto::MessageBody { content, content_type, metadata } = to_body(body);
+            let ttl_seconds = ttl.map(|ttl| ttl.as_duration().as_secs());
+            proto::SendRequest { content, content_type, metadata, ttl_seconds, ..sent }
+        }
+        SendContent::Update { target, action } => {
+            proto::SendRequest { update: Some(to_action(*target, action)), ..sent }
+        }
     }
 }
 
@@ -37,12 +47,19 @@ pub(crate) fn read_send(request: proto::SendRequest) -> Result<SendRequest, Malf
     let ttl = request.ttl_seconds.map(|seconds| {
         Ttl::from_secs(seconds).ok_or_else(|| Malformed::value("ttl_seconds", format!("{seconds} is out of bounds")))
     });
+    let content = match request.update {
+        Some(_) if !request.content.is_empty() => return Err(Malformed::value("content", "an update has none")),
+        Some(update) => read_action(update)?,
+        None => SendContent::Message {
+            body: read_body(request.content, &request.content_type, request.metadata)?,
+            ttl: ttl.transpose()?,
+        },
+    };
     Ok(SendRequest {
         chat_id: read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
         sender_id: read_id("sender_id", &request.sender_id, UserId::from_bytes)?,
         client_message_id: read_id("client_message_id", &request.client_message_id, ClientMessageId::from_bytes)?,
-        body: read_body(request.content, &request.content_type, request.metadata)?,
-        ttl: ttl.transpose()?,
+        content,
         origin_connection_id: read_optional_id(
             "origin_connection_id",
             request.origin_connection_id,
@@ -96,7 +113,7 @@ pub(crate) fn to_sync(request: &SyncRequest) -> proto::SyncRequest {
 pub(crate) fn read_sync(request: &proto::SyncRequest) -> Result<SyncRequest, Malformed> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     if limit > SYNC_PAGE_MAX {
-        return Err(Malformed::value("limit", format!("it is {limit}, at the most {SYNC_PAGE_MAX}")));
+        return Err(Malformed::value("limit", format!("it is {limit}, limit is {SYNC_PAGE_MAX}")));
     }
     Ok(SyncRequest {
         user_id: read_id("user_id", &request.user_id, UserId::from_bytes)?,
@@ -112,6 +129,8 @@ pub(crate) fn to_sync_reply(outcome: Result<Page, IngestError>) -> proto::SyncRe
     let kind = match outcome {
         Ok(page) => Kind::Page(proto::Page {
             messages: page.messages.into_iter().map(to_message).collect(),
+            updates: page.updates.iter().map(to_message_update).collect(),
+            updated: page.updated.into_iter().map(to_message).collect(),
             examined: page.examined.0,
             head: page.head.0,
         }),
@@ -128,9 +147,14 @@ pub(crate) fn read_sync_reply(
     use proto::sync_reply::Kind;
     match reply.kind {
         Some(Kind::Page(page)) => {
-            let messages = page.messages.into_iter().map(|message| read_message(chat_id, message));
+            let messages = |messages: Vec<proto::Message>| {
+                messages.into_iter().map(|message| read_message(chat_id, message)).collect::<Result<_, _>>()
+            };
+            let updates = page.updates.into_iter().map(|update| read_message_update(chat_id, update));
             Ok(Ok(Page {
-                messages: messages.collect::<Result<_, _>>()?,
+                messages: messages(page.messages)?,
+                updates: updates.collect::<Result<_, _>>()?,
+                updated: messages(page.updated)?,
                 examined: Sequence(page.examined),
                 head: Sequence(page.head),
             }))
@@ -196,6 +220,7 @@ pub(super) fn read_watermarks(watermarks: proto::Watermarks) -> Watermarks {
 }
 
 fn to_message(message: Message) -> proto::Message {
+    let state = to_state(&message.state);
     proto::Message {
         message_id: message.message_id.to_bytes().into(),
         sequence: message.sequence.0,
@@ -206,6 +231,7 @@ fn to_message(message: Message) -> proto::Message {
         metadata: message.body.metadata.map(|metadata| metadata.as_str().to_owned()),
         created_at_ms: message.created_at.as_millis(),
         expires_at_ms: message.expires_at.map(Timestamp::as_millis),
+        state,
     }
 }
 
@@ -219,10 +245,19 @@ fn read_message(chat_id: ChatId, message: proto::Message) -> Result<Message, Mal
         body: read_body(message.content, &message.content_type, message.metadata)?,
         created_at: Timestamp::from_millis(message.created_at_ms),
         expires_at: message.expires_at_ms.map(Timestamp::from_millis),
+        state: message.state.map(read_state).transpose()?.unwrap_or_default(),
     })
 }
 
-fn read_body(content: String, content_type: &str, metadata: Option<String>) -> Result<Body, Malformed> {
+pub(super) fn to_body(body: &Body) -> proto::MessageBody {
+    proto::MessageBody {
+        content: body.content.as_str().to_owned(),
+        content_type: body.content_type.as_str().to_owned(),
+        metadata: body.metadata.as_ref().map(|metadata| metadata.as_str().to_owned()),
+    }
+}
+
+pub(super) fn read_body(content: String, content_type: &str, metadata: Option<String>) -> Result<Body, Malformed> {
     let metadata = metadata.map(Metadata::try_from).transpose();
     Ok(Body {
         content: Content::try_from(content).map_err(|error| Malformed::value("content", error))?,
@@ -247,6 +282,7 @@ fn to_ingest_error(error: &IngestError) -> proto::IngestError {
         IngestError::Unreadable => Kind::Unreadable(Nothing {}),
         IngestError::AboveHead { head } => Kind::AboveHead(head.0),
         IngestError::Busy => Kind::Busy(Nothing {}),
+        IngestError::Update(refusal) => Kind::Update(to_refusal(*refusal)),
         // The store of a fleet has no bound on its space.
         IngestError::StorageFull(_) => Kind::UnavailableMs(millis(error.retry_after().unwrap_or_default())),
         IngestError::Unavailable { retry_after } => Kind::UnavailableMs(millis(*retry_after)),
@@ -267,6 +303,7 @@ fn read_ingest_error(error: proto::IngestError) -> Result<IngestError, Malformed
         Some(Kind::Unreadable(_)) => IngestError::Unreadable,
         Some(Kind::AboveHead(head)) => IngestError::AboveHead { head: Sequence(head) },
         Some(Kind::Busy(_)) => IngestError::Busy,
+        Some(Kind::Update(refusal)) => IngestError::Update(read_refusal(refusal)?),
         Some(Kind::UnavailableMs(millis)) => IngestError::Unavailable { retry_after: Duration::from_millis(millis) },
         None => return Err(Malformed::Missing { field: "error.kind" }),
     })
@@ -281,31 +318,147 @@ mod tests {
     use proptest::prelude::*;
     use prost::Message as _;
 
-    use domain::ContentType;
+    use domain::{
+        ContentType, Edited, MessageState, MessageUpdate, Reaction, ReactionCount, UpdateAction, UpdateKind,
+        UpdateRefusal,
+    };
 
     use super::*;
 
-    fn send() -> impl Strategy<Value = SendRequest> {
+    fn body() -> impl Strategy<Value = Body> {
         let content_type = prop_oneof![
             Just(ContentType::Text),
             Just(ContentType::Markdown),
             Just(ContentType::Json),
             Just(ContentType::Encrypted)
         ];
-        let ttl = proptest::option::of(1u64..31_536_000);
         let metadata = proptest::option::of("[a-zé]{0,20}".prop_map(|key| format!("{{\"{key}\":1}}")));
-        (any::<[[u8; 16]; 3]>(), "[^\0]{1,100}", content_type, metadata, ttl, any::<Option<[u8; 16]>>()).prop_map(
-            |(ids, content, content_type, metadata, ttl, origin)| SendRequest {
-                chat_id: ChatId::from_bytes(ids[0]),
+        ("[^\0]{1,100}", content_type, metadata).prop_map(|(content, content_type, metadata)| {
+            Body::new(content.try_into().unwrap(), content_type)
+                .with_metadata(metadata.map(|text| text.try_into().unwrap()))
+        })
+    }
+
+    fn reaction() -> impl Strategy<Value = Reaction> {
+        prop_oneof!["👍🏽", "[a-z_é]{1,20}"].prop_map(|text| text.parse().unwrap())
+    }
+
+    fn content() -> impl Strategy<Value = SendContent> {
+        let ttl = proptest::option::of(1u64..31_536_000);
+        let action = prop_oneof![
+            body().prop_map(UpdateAction::Edit),
+            Just(UpdateAction::Delete),
+            reaction().prop_map(UpdateAction::React),
+            reaction().prop_map(UpdateAction::Unreact),
+        ];
+        let update = |(target, action)| SendContent::Update { target: Sequence(target), action };
+        prop_oneof![
+            (body(), ttl).prop_map(|(body, ttl)| SendContent::Message { body, ttl: ttl.and_then(Ttl::from_secs) }),
+            (any::<u64>(), action).prop_map(update),
+        ]
+    }
+
+    fn send() -> impl Strategy<Value = SendRequest> {
+        (any::<[[u8; 16]; 3]>(), content(), any::<Option<[u8; 16]>>()).prop_map(|(ids, content, origin)| SendRequest {
+            chat_id: ChatId::from_bytes(ids[0]),
+            sender_id: UserId::from_bytes(ids[1]),
+            client_message_id: ClientMessageId::from_bytes(ids[2]),
+            content,
+            origin_connection_id: origin.map(ConnectionId::from_bytes),
+            assertion: None,
+        })
+    }
+
+    fn refusal() -> impl Strategy<Value = UpdateRefusal> {
+        prop_oneof![
+            Just(UpdateRefusal::MessageNotFound),
+            Just(UpdateRefusal::NotTheAuthor),
+            Just(UpdateRefusal::MayNotDelete),
+            any::<u64>().prop_map(UpdateRefusal::TooOld),
+            Just(UpdateRefusal::AlreadyReacted),
+            Just(UpdateRefusal::NotReacted),
+            Just(UpdateRefusal::TooManyKinds),
+            Just(UpdateRefusal::TooManyReactions),
+        ]
+    }
+
+    fn time() -> impl Strategy<Value = Timestamp> {
+        (0..=Timestamp::MAX.as_millis()).prop_map(Timestamp::from_millis)
+    }
+
+    prop_compose! {
+        fn state()(
+            revision in any::<u64>(),
+            edited in proptest::option::of((time(), any::<u32>())),
+            reactions in proptest::collection::vec((reaction(), any::<u32>()), 0..4),
+        ) -> MessageState {
+            MessageState {
+                revision: Sequence(revision),
+                edited: edited.map(|(at, count)| Edited { at, count }),
+                reactions: reactions.into_iter().map(|(reaction, count)| ReactionCount { reaction, count }).collect(),
+            }
+        }
+    }
+
+    prop_compose! {
+        fn message()(
+            ids in any::<[[u8; 16]; 3]>(),
+            sequence in any::<u64>(),
+            body in body(),
+            created_at in time(),
+            expires_at in proptest::option::of(time()),
+            state in state(),
+        ) -> Message {
+            Message {
+                message_id: MessageId::from_bytes(ids[0]),
+                chat_id: ChatId::from_bytes([7; 16]),
+                sequence: Sequence(sequence),
                 sender_id: UserId::from_bytes(ids[1]),
                 client_message_id: ClientMessageId::from_bytes(ids[2]),
-                body: Body::new(content.try_into().unwrap(), content_type)
-                    .with_metadata(metadata.map(|text| text.try_into().unwrap())),
-                ttl: ttl.and_then(Ttl::from_secs),
-                origin_connection_id: origin.map(ConnectionId::from_bytes),
-                assertion: None,
-            },
-        )
+                body,
+                created_at,
+                expires_at,
+                state,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn update()(
+            ids in any::<[[u8; 16]; 3]>(),
+            [sequence, target] in any::<[u64; 2]>(),
+            kind in prop_oneof![
+                Just(UpdateKind::Edited),
+                Just(UpdateKind::Deleted),
+                reaction().prop_map(UpdateKind::Reacted),
+                reaction().prop_map(UpdateKind::Unreacted),
+            ],
+            created_at in time(),
+            expires_at in proptest::option::of(time()),
+        ) -> MessageUpdate {
+            MessageUpdate {
+                update_id: MessageId::from_bytes(ids[0]),
+                chat_id: ChatId::from_bytes([7; 16]),
+                sequence: Sequence(sequence),
+                user_id: UserId::from_bytes(ids[1]),
+                client_message_id: ClientMessageId::from_bytes(ids[2]),
+                target: Sequence(target),
+                kind,
+                created_at,
+                expires_at,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn page()(
+            messages in proptest::collection::vec(message(), 0..3),
+            updates in proptest::collection::vec(update(), 0..3),
+            updated in proptest::collection::vec(message(), 0..3),
+            [examined, head] in any::<[u64; 2]>(),
+        ) -> Page {
+            Page { messages, updates, updated, examined: Sequence(examined), head: Sequence(head) }
+        }
     }
 
     proptest! {
@@ -315,13 +468,47 @@ mod tests {
             let sent = proto::SendRequest::decode(&*bytes).unwrap();
             prop_assert_eq!((sent.number, sent.timeout_ms), (7, 5000));
             let read = read_send(sent).unwrap();
-            prop_assert_eq!(&read.body, &request.body);
+            prop_assert_eq!(&read.content, &request.content);
             prop_assert_eq!(format!("{read:?}"), format!("{request:?}"));
+        }
+
+        #[test]
+        fn a_page_crosses_unchanged(page in page()) {
+            let bytes = to_sync_reply(Ok(page.clone())).encode_to_vec();
+            let reply = proto::SyncReply::decode(&*bytes).unwrap();
+            let read = read_sync_reply(ChatId::from_bytes([7; 16]), reply).unwrap().unwrap();
+            prop_assert_eq!(read, page);
+        }
+
+        #[test]
+        fn a_refusal_of_an_update_crosses_unchanged(refusal in refusal()) {
+            let read = read_outcome(Some(to_outcome(Err(IngestError::Update(refusal))))).unwrap();
+            prop_assert!(matches!(read, Err(IngestError::Update(read)) if read == refusal));
         }
     }
 
+    /// A process of an earlier version ignores the field of the update.
     #[test]
-    fn what_is_no_send_is_refused_and_its_field_named() {
+    fn a_process_of_an_earlier_version_refuses_an_update() {
+        let body = Body::new("second".to_owned().try_into().unwrap(), ContentType::Text);
+        let request = SendRequest {
+            chat_id: ChatId::from_bytes([1; 16]),
+            sender_id: UserId::from_bytes([2; 16]),
+            client_message_id: ClientMessageId::from_bytes([3; 16]),
+            content: SendContent::Update { target: Sequence(1), action: UpdateAction::Edit(body) },
+            origin_connection_id: None,
+            assertion: None,
+        };
+        let sent = to_send(7, Duration::from_secs(5), &request, None);
+        let as_read_before = proto::SendRequest { update: None, ..sent.clone() };
+        let refusal = read_send(as_read_before).unwrap_err().to_string();
+        assert_eq!(refusal, "`content` cannot be used: content is empty");
+        let both = proto::SendRequest { content: "first".to_owned(), ..sent };
+        assert_eq!(read_send(both).unwrap_err().to_string(), "`content` cannot be used: an update has none");
+    }
+
+    #[test]
+    fn an_invalid_send_is_refused_with_the_name_of_its_field() {
         let request = proto::SendRequest {
             chat_id: vec![1; 16],
             sender_id: vec![2; 16],

@@ -1,5 +1,5 @@
 use domain::{PresenceView, Timestamp, UserId};
-use ports::{Look, StoreError};
+use ports::{PresenceLookup, StoreError};
 
 use super::{Malformed, read_ids, read_store_error, to_store_error};
 use crate::proto;
@@ -8,21 +8,21 @@ use crate::proto;
 const LOOKS_MAX: usize = 1000;
 
 /// Splits looks into requests, in order, each with its number of looks.
-pub(crate) fn look_chunks(looks: &[Look]) -> impl Iterator<Item = (usize, proto::LookRequest)> {
-    looks.chunks(LOOKS_MAX).map(|chunk| {
-        let looks = chunk.iter().flat_map(|look| [look.viewer.to_bytes(), look.user_id.to_bytes()]);
-        (chunk.len(), proto::LookRequest { looks: looks.flatten().collect() })
+pub(crate) fn look_chunks(lookups: &[PresenceLookup]) -> impl Iterator<Item = (usize, proto::LookRequest)> {
+    lookups.chunks(LOOKS_MAX).map(|chunk| {
+        let lookups = chunk.iter().flat_map(|look| [look.viewer.to_bytes(), look.user_id.to_bytes()]);
+        (chunk.len(), proto::LookRequest { looks: lookups.flatten().collect() })
     })
 }
 
-pub(crate) fn read_looks(request: &proto::LookRequest) -> Result<Vec<Look>, Malformed> {
+pub(crate) fn read_looks(request: &proto::LookRequest) -> Result<Vec<PresenceLookup>, Malformed> {
     let ids = read_ids("looks", &request.looks, UserId::from_bytes)?;
     match ids.as_chunks() {
         (pairs, []) if pairs.len() <= LOOKS_MAX => {
-            Ok(pairs.iter().map(|&[viewer, user_id]| Look { viewer, user_id }).collect())
+            Ok(pairs.iter().map(|&[viewer, user_id]| PresenceLookup { viewer, user_id }).collect())
         }
         (pairs, []) => Err(Malformed::value("looks", format!("there are {}, limit is {LOOKS_MAX}", pairs.len()))),
-        _ => Err(Malformed::value("looks", "the last viewer looks at nobody")),
+        _ => Err(Malformed::value("looks", "the last viewer has no user to look up")),
     }
 }
 
@@ -81,24 +81,27 @@ fn read_view(view: proto::View) -> Result<PresenceView, Malformed> {
 mod tests {
     use super::*;
 
-    fn look(n: u128) -> Look {
-        Look { viewer: UserId::from_bytes(n.to_be_bytes()), user_id: UserId::from_bytes((n + 1).to_be_bytes()) }
+    fn lookup(n: u128) -> PresenceLookup {
+        PresenceLookup {
+            viewer: UserId::from_bytes(n.to_be_bytes()),
+            user_id: UserId::from_bytes((n + 1).to_be_bytes()),
+        }
     }
 
     #[test]
     fn many_looks_are_several_questions_in_order() {
-        let looks: Vec<_> = (0..2_500).map(look).collect();
-        let chunks: Vec<_> = look_chunks(&looks).collect();
+        let lookups: Vec<_> = (0..2_500).map(lookup).collect();
+        let chunks: Vec<_> = look_chunks(&lookups).collect();
         assert_eq!(chunks.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [1000, 1000, 500]);
         let asked: Vec<_> = chunks.iter().flat_map(|(_, request)| read_looks(request).unwrap()).collect();
-        assert_eq!(asked, looks);
+        assert_eq!(asked, lookups);
     }
 
     #[test]
     fn half_a_look_and_too_many_are_refused() {
         let refused =
             |ids: usize| read_looks(&proto::LookRequest { looks: vec![7; 16 * ids] }).unwrap_err().to_string();
-        assert_eq!(refused(3), "`looks` cannot be used: the last viewer looks at nobody");
+        assert_eq!(refused(3), "`looks` cannot be used: the last viewer has no user to look up");
         assert_eq!(refused(2002), "`looks` cannot be used: there are 1001, limit is 1000");
     }
 

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_for_one_request_is_split_in_order() {
+    fn an_oversized_request_is_split_in_order() {
         let sent = [push(20_000, 100_000), push(1, 130_000), push(1, 130_001), push(2, 3)];
         let requests = to_deliveries(&gateway(), &sent).unwrap();
         assert!(requests.iter().all(|request| request.encoded_len() <= REQUEST_BYTES_MAX));

@@ -53,7 +53,7 @@ async fn a_process_that_hangs_loses_its_chats_and_has_them_back_when_it_answers(
 }
 
 #[tokio::test]
-async fn a_sync_is_asked_of_another_process_when_the_owner_is_gone() {
+async fn a_sync_goes_to_another_process_when_the_owner_is_lost() {
     let world = World::new();
     let ((a, tap_a), (_b, _tap_b)) = (world.ingest("a"), world.ingest("b"));
     let caller = CallingProcess::start(&world).await;

@@ -12,11 +12,11 @@ use domain::{
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
-    AdvanceRequest, Assertion, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look, Page,
-    PresenceReader, Principal, ProcessRole, Push, Revocation, SendRequest, Sent, Signal, SignalSender, StoreError,
-    SyncRequest,
+    AdvanceRequest, Assertion, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Page,
+    PresenceLookup, PresenceReader, Principal, ProcessRole, Push, Revocation, SendRequest, Sent, Signal, SignalSender,
+    StoreError, SyncRequest, WebhookPause, error_chain,
 };
-use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemotePresences, RemoteSignals, RpcServices};
+use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemotePresences, RemoteSignals, RemoteWebhooks, RpcServices};
 
 use crate::world::{CallingProcess, FleetProcess, World, advance, request, required, secret, soon, sync};
 
@@ -99,14 +99,14 @@ impl SignalSender for Says {
 
 #[async_trait]
 impl PresenceReader for Says {
-    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
+    async fn lookup(&self, lookups: &[PresenceLookup]) -> Result<Vec<PresenceView>, StoreError> {
         self.taken()?;
-        Ok(looks.iter().map(view).collect())
+        Ok(lookups.iter().map(view).collect())
     }
 }
 
 /// The presence of a user, derived from the id.
-fn view(look: &Look) -> PresenceView {
+fn view(look: &PresenceLookup) -> PresenceView {
     match look.user_id.to_bytes()[15] % 4 {
         0 => PresenceView::Online,
         1 => PresenceView::Offline { last_seen: None },
@@ -130,6 +130,15 @@ impl Delivery for Says {
     }
 }
 
+#[async_trait]
+impl WebhookPause for Says {
+    async fn pause(&self, time: Duration) -> Result<(), StoreError> {
+        self.taken()?;
+        self.hear(format!("pause {time:?}"));
+        Ok(())
+    }
+}
+
 /// A listed process with all roles, and a caller.
 async fn meet(says: Says) -> (FleetProcess, Arc<Says>, CallingProcess) {
     let (world, says) = (World::new(), Arc::new(says));
@@ -139,6 +148,7 @@ async fn meet(says: Says) -> (FleetProcess, Arc<Says>, CallingProcess) {
         signals: Some(says.clone()),
         presences: Some(says.clone()),
         delivery: Some((GatewayId("a".into()), says.clone())),
+        webhook: Some(says.clone()),
     };
     let process = FleetProcess::start("a", secret(), || services);
     for role in ProcessRole::ALL {
@@ -270,11 +280,12 @@ async fn signals_cross_unchanged() {
 async fn looks_are_answered_in_the_order_asked_however_many_there_are() {
     let (_process, _says, caller) = meet(Says::default()).await;
     let presences = RemotePresences::new(caller.directory.clone());
-    let looks: Vec<_> =
-        (0..2_500u32).map(|n| Look { viewer: user(), user_id: UserId::from_bytes([(n % 251) as u8; 16]) }).collect();
-    let expected: Vec<_> = looks.iter().map(view).collect();
-    assert_eq!(soon(presences.look(&looks)).await.unwrap(), expected);
-    assert_eq!(soon(presences.look(&[])).await.unwrap(), []);
+    let lookups: Vec<_> = (0..2_500u32)
+        .map(|n| PresenceLookup { viewer: user(), user_id: UserId::from_bytes([(n % 251) as u8; 16]) })
+        .collect();
+    let expected: Vec<_> = lookups.iter().map(view).collect();
+    assert_eq!(soon(presences.lookup(&lookups)).await.unwrap(), expected);
+    assert_eq!(soon(presences.lookup(&[])).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -319,20 +330,48 @@ async fn a_gateway_that_has_come_to_the_address_of_another_takes_no_pushes() {
 }
 
 #[tokio::test]
+async fn a_pause_of_the_webhook_reaches_every_other_api_process() {
+    let (world, says) = (World::new(), [(); 3].map(|()| Arc::new(Says::default())));
+    let mut processes = vec![];
+    for (id, says) in ["a", "b", "me"].into_iter().zip(&says) {
+        let services = RpcServices { webhook: Some(says.clone()), ..RpcServices::default() };
+        let process = FleetProcess::start(id, secret(), || services);
+        world.list.add(ProcessRole::Api, &process.peer);
+        processes.push(process);
+    }
+    // It delivers no events, or is of an earlier release.
+    let without = FleetProcess::start("without", secret(), RpcServices::default);
+    world.list.add(ProcessRole::Api, &without.peer);
+    let caller = CallingProcess::start(&world).await;
+    let webhooks = RemoteWebhooks::new(caller.directory.clone(), "me".into());
+    for time in [Duration::from_millis(1500), Duration::ZERO] {
+        soon(webhooks.pause(time)).await.unwrap();
+        let expected = [vec![format!("pause {time:?}")], vec![format!("pause {time:?}")], vec![]];
+        assert_eq!([0, 1, 2].map(|n: usize| says[n].take()), expected);
+    }
+    // One cannot be called: that is an error, and the others are paused all the same.
+    processes.remove(0).kill();
+    assert!(soon(webhooks.pause(Duration::from_secs(1))).await.is_err());
+    assert_eq!(says[1].take(), ["pause 1s"]);
+}
+
+#[tokio::test]
 async fn an_error_of_a_store_elsewhere_is_one_here() {
     let broken = Says { store: Some(|| StoreError::unavailable("the disk is full")), ..Says::default() };
     let (_process, _says, caller) = meet(broken).await;
     let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}"), trace: None };
     let delivery = RemoteDelivery::new(caller.directory.clone());
     let typing = Signal::Typing { chat_id: chat(), user_id: user(), is_typing: true };
-    let look = Look { viewer: user(), user_id: user() };
+    let look = PresenceLookup { viewer: user(), user_id: user() };
     for error in [
         soon(delivery.deliver(&GatewayId("a".into()), &[push])).await.unwrap_err(),
         soon(delivery.revoke(Revocation::Session(session(4)))).await.unwrap_err(),
         soon(RemoteSignals::new(caller.directory.clone()).signal(typing)).await.unwrap_err(),
         soon(RemoteIdentity::new(caller.directory.clone()).live(&[holder(Some(session(4)))])).await.unwrap_err(),
-        soon(RemotePresences::new(caller.directory.clone()).look(&[look])).await.unwrap_err(),
+        soon(RemotePresences::new(caller.directory.clone()).lookup(&[look])).await.unwrap_err(),
+        soon(RemoteWebhooks::new(caller.directory.clone(), "me".into()).pause(Duration::ZERO)).await.unwrap_err(),
     ] {
-        assert!(matches!(&error, StoreError::Unavailable(said) if said.to_string() == "the disk is full"), "{error:?}");
+        assert!(matches!(&error, StoreError::Unavailable(_)), "{error:?}");
+        assert!(error_chain(&error).to_string().ends_with("the disk is full"), "{error:?}");
     }
 }

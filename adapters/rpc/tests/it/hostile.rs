@@ -37,7 +37,7 @@ async fn requests_that_are_too_long_or_no_values_of_ours_are_refused_and_named()
 }
 
 #[tokio::test]
-async fn what_a_process_does_not_offer_does_not_exist() {
+async fn routes_of_other_roles_do_not_exist() {
     let world = World::new();
     let (process, _tap) = world.ingest("a");
     let unknown = call(&process, "/tidings.fleet.v1.Identity/Live", vec![]).await;
@@ -45,7 +45,7 @@ async fn what_a_process_does_not_offer_does_not_exist() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_calls_hurt_nobody_else() {
+async fn malformed_calls_affect_no_other_caller() {
     let world = World::new();
     let (process, _tap) = world.ingest("a");
     let caller = CallingProcess::start(&world).await;

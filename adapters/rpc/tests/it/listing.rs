@@ -6,7 +6,7 @@ use ports::{PeerProcess, ProcessRole};
 use crate::world::{CallingProcess, World, request, soon};
 
 #[tokio::test]
-async fn a_list_that_cannot_be_read_leaves_everybody_known() {
+async fn an_unreadable_list_keeps_all_processes() {
     let world = World::new();
     let (process, _tap) = world.ingest("a");
     let caller = CallingProcess::start(&world).await;
@@ -19,7 +19,7 @@ async fn a_list_that_cannot_be_read_leaves_everybody_known() {
 }
 
 #[tokio::test]
-async fn a_wiped_list_leaves_everybody_known() {
+async fn a_wiped_list_keeps_all_processes() {
     let world = World::new();
     let ((a, _tap_a), (b, _tap_b)) = (world.ingest("a"), world.ingest("b"));
     let caller = CallingProcess::start(&world).await;

@@ -7,6 +7,7 @@ mod crossing;
 mod hostile;
 mod listing;
 mod owning;
+mod revoking;
 mod securing;
 mod sending;
 mod world;

@@ -37,7 +37,7 @@ async fn chats_are_spread_over_processes_and_each_stays_with_one() {
 }
 
 #[tokio::test]
-async fn a_change_of_owner_keeps_the_order_of_what_is_under_way() {
+async fn a_change_of_owner_keeps_the_order_of_sends_in_progress() {
     let world = World::new();
     let ((_a, tap_a), (b, tap_b)) = (world.ingest("a"), world.ingest("b"));
     let caller = CallingProcess::start(&world).await;
@@ -65,7 +65,7 @@ async fn a_change_of_owner_keeps_the_order_of_what_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_answers_what_it_has_and_the_rest_follows_elsewhere_in_order() {
+async fn a_process_that_ends_answers_accepted_sends_and_the_rest_follow_elsewhere_in_order() {
     let world = World::new();
     let ((mut a, tap_a), (_b, tap_b)) = (world.ingest("a"), world.ingest("b"));
     let caller = CallingProcess::start(&world).await;
@@ -124,7 +124,7 @@ async fn a_process_that_commits_itself_calls_itself_directly() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_lost_process_is_taken_over_here_if_it_is_ours_now() {
+async fn sends_queued_for_a_lost_process_are_taken_over_by_the_new_owner() {
     let world = World::new();
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let peer = PeerProcess { id: "mute".into(), address: mute.local_addr().unwrap().to_string().into() };

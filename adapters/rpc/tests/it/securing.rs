@@ -94,7 +94,7 @@ async fn certificates_of_one_authority_let_in_and_others_are_refused_with_the_re
 }
 
 #[tokio::test]
-async fn what_is_no_certificate_is_found_at_once_and_a_key_never_shown() {
+async fn an_invalid_certificate_is_reported_at_once_and_a_key_never_shown() {
     let security = Security::MutualTls {
         ca_pem: b"none".to_vec(),
         cert_pem: b"none".to_vec(),

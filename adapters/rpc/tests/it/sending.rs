@@ -33,7 +33,7 @@ async fn g3_a_thousand_pipelined_sends_keep_their_order() {
 }
 
 #[tokio::test]
-async fn g2_what_was_under_way_when_a_process_died_is_unknown_and_its_retry_is_told() {
+async fn g2_a_send_in_progress_at_a_crash_is_unknown_and_its_retry_is_answered() {
     let world = World::new();
     let (process, tap) = world.ingest("a");
     // Longer than the test takes, so sends are answered only because the stream broke.
@@ -109,7 +109,7 @@ async fn without_a_process_a_send_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_not_handed_over_goes_to_the_next_process_in_order() {
+async fn unsent_sends_go_to_the_next_process_in_order() {
     let world = World::new();
     let (_process, tap) = world.ingest("a");
     // Accepts connections but never responds, so sends are queued until the connect timeout.
@@ -132,7 +132,7 @@ async fn what_was_not_handed_over_goes_to_the_next_process_in_order() {
 }
 
 #[tokio::test]
-async fn g5_a_send_that_waited_too_long_is_never_committed_behind_its_answer() {
+async fn g5_an_expired_send_is_never_committed_after_its_answer() {
     let world = World::new();
     let (_process, _tap) = world.ingest("a");
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -12,7 +12,7 @@ use ingest::{Ingester, Ports};
 use memory::{MemoryStore, SequentialIds};
 use ports::{
     AdvanceRequest, ChatWriter, Clock, Ids, Ingest, NewGroup, Page, PeerProcess, PeerRegistry, ProcessRole,
-    SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest, SystemClock,
+    SendContent, SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest, SystemClock,
 };
 use tidings_rpc::{
     Asserter, AssertionKey, AssertionPolicy, Config, Directory, RemoteIngest, RpcServices, Security, serve,
@@ -324,8 +324,10 @@ pub(crate) fn request(chat_id: ChatId, sender_id: UserId, text: &str) -> SendReq
         chat_id,
         sender_id,
         client_message_id: uuid::Uuid::new_v4().into(),
-        body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
-        ttl: None,
+        content: SendContent::Message {
+            body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
+            ttl: None,
+        },
         origin_connection_id: None,
         assertion: Some(asserter().assert_user(sender_id)),
     }

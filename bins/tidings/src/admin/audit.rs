@@ -44,7 +44,7 @@ pub(crate) fn run(command: AuditCommand) -> anyhow::Result<ExitCode> {
     }
     let found = verify_audit_files(&files, expect.as_deref())?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&found)?);
+        outln!("{}", serde_json::to_string_pretty(&found)?);
     } else {
         print(&found);
     }
@@ -54,17 +54,17 @@ pub(crate) fn run(command: AuditCommand) -> anyhow::Result<ExitCode> {
 fn print(found: &AuditVerification) {
     let AuditVerification { lines, unchained_lines, cut_short, last_hash, broken } = found;
     if *unchained_lines > 0 {
-        println!(
+        outln!(
             "{} of an earlier release at the beginning, without a chain",
             counted(*unchained_lines as usize, "line")
         );
     }
     for at in cut_short {
-        println!("{}, line {}: cut short by a crash, or by hand before a restart", at.file, at.line);
+        outln!("{}, line {}: cut short by a crash, or by hand before a restart", at.file, at.line);
     }
     match (broken, last_hash) {
-        (Some(broken), _) => println!("{}, line {}: {}", broken.at.file, broken.at.line, broken.reason),
-        (None, Some(hash)) => println!("{} verified; the last hash is {hash}", counted(*lines as usize, "line")),
-        (None, None) => println!("no line has a chain"),
+        (Some(broken), _) => outln!("{}, line {}: {}", broken.at.file, broken.at.line, broken.reason),
+        (None, Some(hash)) => outln!("{} verified; the last hash is {hash}", counted(*lines as usize, "line")),
+        (None, None) => outln!("no line has a chain"),
     }
 }

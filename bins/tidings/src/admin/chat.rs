@@ -110,7 +110,7 @@ pub(crate) async fn run(command: ChatAdminCommand) -> anyhow::Result<ExitCode> {
             let user_id = admin.user(&user).await?;
             confirm(yes, &format!("{user_id} will be removed from {chat_id} and can no longer read it"))?;
             let answer = admin.call(Method::DELETE, &format!("/chats/{chat_id}/members/{user_id}"), None).await?;
-            admin.print(&answer, || println!("{user_id} was removed from {chat_id}"))
+            admin.print(&answer, || outln!("{user_id} was removed from {chat_id}"))
         }
         ChatAdminCommand::SetOwner { chat_id, user, yes, admin } => {
             let admin = admin.connect()?;
@@ -118,7 +118,7 @@ pub(crate) async fn run(command: ChatAdminCommand) -> anyhow::Result<ExitCode> {
             confirm(yes, &format!("{user_id} will own {chat_id}, and its present owner becomes an admin"))?;
             let request = json!({ "user_id": user_id });
             let answer = admin.call(Method::PUT, &format!("/chats/{chat_id}/owner"), Some(&request)).await?;
-            admin.print(&answer, || println!("{user_id} owns {chat_id}"))
+            admin.print(&answer, || outln!("{user_id} owns {chat_id}"))
         }
         ChatAdminCommand::Retention { chat_id, days: Days(days), yes, admin } => {
             retention(chat_id, days, yes, admin.connect()?).await
@@ -135,8 +135,8 @@ async fn show(chat_id: ChatId, admin: AdminConnection) -> anyhow::Result<ExitCod
             Some(seconds) => format!("live {seconds} s"),
             None => "never expire".to_owned(),
         };
-        println!("{chat_id}  {kind}  {name}  since {since}");
-        println!("head at {head}, log at {published}, last message at {last}; messages {life}\n");
+        outln!("{chat_id}  {kind}  {name}  since {since}");
+        outln!("head at {head}, log at {published}, last message at {last}; messages {life}\n");
         members(&answer);
     })
 }
@@ -160,7 +160,7 @@ async fn timeline(
         let rows: Vec<_> = elements(&answer["events"]).iter().map(event).collect();
         table::print(["at", "what", "who", "detail"], &rows);
         if let Some(next) = answer["next_before"].as_u64() {
-            println!("there are more; continue with --before {next}");
+            outln!("there are more; continue with --before {next}");
         }
     })
 }
@@ -199,8 +199,8 @@ async fn retention(chat_id: ChatId, days: Option<u64>, yes: bool, admin: AdminCo
     let answer =
         admin.call(Method::PUT, &format!("/chats/{chat_id}/retention"), Some(&json!({ "days": days }))).await?;
     admin.print(&answer, || match days {
-        Some(days) => println!("messages of {chat_id} live {}; shortened: {}", in_days(days), answer["shortened"]),
-        None => println!("new messages of {chat_id} never expire"),
+        Some(days) => outln!("messages of {chat_id} live {}; shortened: {}", in_days(days), answer["shortened"]),
+        None => outln!("new messages of {chat_id} never expire"),
     })
 }
 

@@ -54,10 +54,10 @@ async fn list(admin: AdminConnection) -> anyhow::Result<ExitCode> {
         for letter in letters.as_array().into_iter().flatten() {
             let text = |key: &str| letter[key].as_str().unwrap_or("-").to_owned();
             let (id, at, kind, chat) = (text("id"), text("dead_at"), text("kind"), text("chat_id"));
-            println!("{id}  {at}  {kind:<12}  {chat}  after {} tries: {}", letter["attempts"], text("reason"));
+            outln!("{id}  {at}  {kind:<12}  {chat}  after {} tries: {}", letter["attempts"], text("reason"));
         }
         if letters.as_array().is_none_or(Vec::is_empty) {
-            println!("everything was delivered");
+            outln!("everything was delivered");
         }
     })
 }
@@ -76,14 +76,14 @@ async fn each(
         let error = outcome.err().map(|error| format!("{error:#}"));
         if !admin.json {
             match &error {
-                None => println!("{id} {done}"),
-                Some(error) => println!("{id}: {error}"),
+                None => outln!("{id} {done}"),
+                Some(error) => outln!("{id}: {error}"),
             }
         }
         outcomes.push(json!({ "id": id, "error": error }));
     }
     if admin.json {
-        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+        outln!("{}", serde_json::to_string_pretty(&outcomes)?);
     }
     let failed = outcomes.iter().any(|outcome| outcome["error"].is_string());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

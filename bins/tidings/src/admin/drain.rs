@@ -48,9 +48,9 @@ pub(crate) async fn resume(arguments: AdminArgs) -> anyhow::Result<ExitCode> {
 
 fn print(admin: &AdminConnection, standing: &Value) -> anyhow::Result<ExitCode> {
     admin.print(standing, || match (&standing["draining"], &standing["safe_to_remove"]) {
-        (Value::Bool(true), Value::Bool(true)) => println!("nothing is left; the process is safe to remove"),
-        (Value::Bool(true), _) => println!("the drain goes on: {} left", left(standing)),
-        _ => println!("the process takes work"),
+        (Value::Bool(true), Value::Bool(true)) => outln!("nothing is left; the process is safe to remove"),
+        (Value::Bool(true), _) => outln!("drain in progress: {} left", left(standing)),
+        _ => outln!("not draining; the process accepts work"),
     })
 }
 

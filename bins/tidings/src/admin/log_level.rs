@@ -34,9 +34,9 @@ pub(crate) async fn run(arguments: LogLevelArgs) -> anyhow::Result<ExitCode> {
         let text = |name: &str| answer[name].as_str().unwrap_or("-").to_owned();
         let (level, configured) = (text("level"), text("configured"));
         match answer["for_seconds"].as_u64() {
-            Some(seconds) => println!("{level}, for {seconds} s; then {configured}"),
-            None if level == configured => println!("{level}"),
-            None => println!("{level}, until the next change or restart; configured is {configured}"),
+            Some(seconds) => outln!("{level}, for {seconds} s; then {configured}"),
+            None if level == configured => outln!("{level}"),
+            None => outln!("{level}, until the next change or restart; configured is {configured}"),
         }
     })
 }

@@ -24,8 +24,8 @@ pub(crate) async fn run(command: MessageCommand) -> anyhow::Result<ExitCode> {
     let answer = admin.call(Method::GET, &format!("/messages/{message_id}"), None).await?;
     admin.print(&answer, || {
         let [chat, sequence, sender] = row(&answer["message"], ["chat_id", "sequence", "sender_name"]);
-        println!("{message_id}  sequence {sequence} of {chat}  from {sender}");
-        println!("{}\n", cell(&answer, "answer"));
+        outln!("{message_id}  sequence {sequence} of {chat}  from {sender}");
+        outln!("{}\n", cell(&answer, "answer"));
         let fields = ["user_id", "display_name", "role", "reach", "reason"];
         let rows: Vec<_> = elements(&answer["members"]).iter().map(|member| row(member, fields)).collect();
         table::print(["member", "name", "role", "reach", "why"], &rows);

@@ -27,5 +27,5 @@ pub(crate) async fn run(command: NotificationsCommand) -> anyhow::Result<ExitCod
     let admin = admin.connect()?;
     let request = json!({ "chat_id": chat, "sequence": sequence });
     let answer = admin.call(Method::POST, "/notifications/replay", Some(&request)).await?;
-    admin.print(&answer, || println!("{} devices will be told", answer["owed"]))
+    admin.print(&answer, || outln!("{} notifications queued", answer["owed"]))
 }

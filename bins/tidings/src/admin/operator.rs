@@ -35,7 +35,7 @@ pub(crate) enum OperatorCommand {
         #[command(flatten)]
         target: OperatorTarget,
     },
-    /// Removes an operator, whose token is invalid at once.
+    /// Removes an operator and invalidates their token at once.
     Remove {
         name: String,
         #[command(flatten)]
@@ -77,18 +77,18 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
             let admin = admin.connect()?;
             let body = json!({ "name": name, "role": role });
             let answer = admin.call(Method::POST, "/operators", Some(&body)).await?;
-            admin.print(&answer, || println!("{}", answer["token"].as_str().unwrap_or_default()))
+            admin.print(&answer, || outln!("{}", answer["token"].as_str().unwrap_or_default()))
         }
         OperatorCommand::List { target: OperatorTarget { file, admin } } => list(file, admin).await,
         OperatorCommand::Remove { name, target: OperatorTarget { file, admin } } => {
             if let Some(file) = file {
                 OperatorsFile::edit(&file, |file| file.remove(&name))?;
-                println!("`{name}` was removed");
+                outln!("`{name}` was removed");
                 return Ok(ExitCode::SUCCESS);
             }
             let admin = admin.connect()?;
             let answer = admin.call(Method::DELETE, &format!("/operators/{name}"), None).await?;
-            admin.print(&answer, || println!("`{name}` was removed"))
+            admin.print(&answer, || outln!("`{name}` was removed"))
         }
         OperatorCommand::Rotate { name, overlap, target: OperatorTarget { file, admin } } => {
             if let Some(file) = file {
@@ -99,8 +99,8 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
             let body = json!({ "overlap_seconds": overlap.as_secs() });
             let answer = admin.call(Method::POST, &format!("/operators/{name}/rotate"), Some(&body)).await?;
             admin.print(&answer, || match answer["token"].as_str() {
-                Some(token) => println!("{token}"),
-                None => println!("the new token of `{name}` is in `admin.json` in the data directory of the service"),
+                Some(token) => outln!("{token}"),
+                None => outln!("the new token of `{name}` is in `admin.json` in the data directory of the service"),
             })
         }
     }
@@ -108,9 +108,9 @@ pub(crate) async fn run(command: OperatorCommand) -> anyhow::Result<ExitCode> {
 
 fn print_token(admin: &AdminArgs, name: &str, token: &Secret) -> anyhow::Result<ExitCode> {
     if admin.json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "name": name, "token": token.expose() }))?);
+        outln!("{}", serde_json::to_string_pretty(&json!({ "name": name, "token": token.expose() }))?);
     } else {
-        println!("{}", token.expose());
+        outln!("{}", token.expose());
     }
     Ok(ExitCode::SUCCESS)
 }

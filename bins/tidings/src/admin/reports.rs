@@ -55,7 +55,7 @@ pub(crate) async fn run(command: ReportCommand) -> anyhow::Result<ExitCode> {
             let admin = admin.connect()?;
             let path = format!("/reports/{id}/resolve");
             let report = admin.call(Method::POST, &path, Some(&json!({ "note": note }))).await?;
-            admin.print(&report, || println!("`{id}` is resolved"))
+            admin.print(&report, || outln!("`{id}` is resolved"))
         }
     }
 }
@@ -80,10 +80,10 @@ async fn list(admin: AdminConnection, state: ReportStateFilter) -> anyhow::Resul
         for report in reports.as_array().into_iter().flatten() {
             let [id, at, reason, by] =
                 ["report_id", "created_at", "reason", "reporter_id"].map(|key| text(report, key));
-            println!("{id}  {at}  {reason:<7}  {}  by {by}", subject(report));
+            outln!("{id}  {at}  {reason:<7}  {}  by {by}", subject(report));
         }
         if reports.as_array().is_none_or(Vec::is_empty) {
-            println!("no report is {state}");
+            outln!("no report is {state}");
         }
     })
 }
@@ -96,17 +96,17 @@ fn subject(report: &Value) -> &str {
 
 fn show(report: &Value) {
     for key in ["report_id", "state", "created_at", "reason", "reporter_id", "user_id", "chat_id", "message_id"] {
-        println!("{key:<12} {}", text(report, key));
+        outln!("{key:<12} {}", text(report, key));
     }
     for key in ["comment", "resolved_at", "note"] {
         if let Some(value) = report[key].as_str() {
-            println!("{key:<12} {}", printable(value));
+            outln!("{key:<12} {}", printable(value));
         }
     }
     let evidence = &report["evidence"];
     if let Some(content) = evidence["content"].as_str() {
-        println!("sent_at      {}", text(evidence, "sent_at"));
-        println!("content      {}", printable(content));
+        outln!("sent_at      {}", text(evidence, "sent_at"));
+        outln!("content      {}", printable(content));
     }
 }
 

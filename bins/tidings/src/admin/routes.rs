@@ -46,10 +46,10 @@ pub(crate) async fn run(command: RoutesCommand) -> anyhow::Result<ExitCode> {
                 for connection in elements(&answer["connections"]) {
                     let [id, device, gateway, since] =
                         texts(connection, ["connection_id", "device_id", "gateway", "connected_at"]);
-                    println!("{id}  device {device}  on {gateway}  since {since}");
+                    outln!("{id}  device {device}  on {gateway}  since {since}");
                 }
                 if elements(&answer["connections"]).is_empty() {
-                    println!("`{user_id}` has no connection");
+                    outln!("`{user_id}` has no connection");
                 }
             })
         }
@@ -60,10 +60,10 @@ pub(crate) async fn run(command: RoutesCommand) -> anyhow::Result<ExitCode> {
                 for gateway in elements(&answer["gateways"]) {
                     let [name] = texts(gateway, ["gateway"]);
                     let more = if gateway["has_more"] == true { "more than " } else { "" };
-                    println!("{name}  {more}{} connections", gateway["connections"]);
+                    outln!("{name}  {more}{} connections", gateway["connections"]);
                 }
                 if elements(&answer["gateways"]).is_empty() {
-                    println!("no gateway is live");
+                    outln!("no gateway is live");
                 }
             })
         }
@@ -75,16 +75,16 @@ pub(crate) async fn run(command: RoutesCommand) -> anyhow::Result<ExitCode> {
                 for connection in elements(&answer["connections"]) {
                     let [id, user, device, since] =
                         texts(connection, ["connection_id", "user_id", "device_id", "connected_at"]);
-                    println!("{id}  {user}  device {device}  since {since}");
+                    outln!("{id}  {user}  device {device}  since {since}");
                 }
                 if elements(&answer["connections"]).is_empty() {
-                    println!("`{id}` has no connection");
+                    outln!("`{id}` has no connection");
                 }
                 if answer["has_more"] == true {
-                    println!("there are more; raise --limit to see more of them");
+                    outln!("there are more; raise --limit to see more of them");
                 }
                 if answer["is_live"] == false {
-                    println!("`{id}` sends no heartbeat; nothing is pushed to these connections");
+                    outln!("`{id}` sends no heartbeat; nothing is pushed to these connections");
                 }
             })
         }

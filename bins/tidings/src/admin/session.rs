@@ -52,7 +52,7 @@ pub(crate) async fn run(command: SessionCommand) -> anyhow::Result<ExitCode> {
             };
             confirm(yes, &format!("{what} of {user_id} will end, and its sockets close"))?;
             let answer = admin.call(Method::DELETE, &path, None).await?;
-            admin.print(&answer, || println!("signed out of {}", counted(ended(&answer), "session")))
+            admin.print(&answer, || outln!("signed out of {}", counted(ended(&answer), "session")))
         }
     }
 }
@@ -70,7 +70,7 @@ async fn list(user: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let sessions = answer["sessions"].take();
     admin.print(&sessions, || {
         if elements(&sessions).is_empty() {
-            println!("`{user_id}` is signed in nowhere");
+            outln!("`{user_id}` is signed in nowhere");
             return;
         }
         let fields = ["session_id", "device_id", "created_at", "last_active_at", "expires_at", "is_connected"];

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 /// Prints rows in columns as wide as their longest cell, under a head.
 pub(super) fn print<const N: usize>(head: [&str; N], rows: &[[String; N]]) {
-    print!("{}", lines(head, rows));
+    out!("{}", lines(head, rows));
 }
 
 fn lines<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {

@@ -156,7 +156,7 @@ pub(crate) async fn run(command: UserCommand) -> anyhow::Result<ExitCode> {
             admin.print(&answer, || {
                 let [id, name] = row(&answer, ["user_id", "display_name"]);
                 let known = if answer["is_new"] == true { "" } else { ", who was there already" };
-                println!("{id}  {name}{known}");
+                outln!("{id}  {name}{known}");
             })
         }
         UserCommand::Rename { user, name, admin } => {
@@ -164,7 +164,7 @@ pub(crate) async fn run(command: UserCommand) -> anyhow::Result<ExitCode> {
             let user_id = admin.user(&user).await?;
             let request = json!({ "display_name": name });
             let answer = admin.call(Method::PATCH, &format!("/users/{user_id}"), Some(&request)).await?;
-            admin.print(&answer, || println!("{user_id} is called {} now", cell(&answer, "display_name")))
+            admin.print(&answer, || outln!("{user_id} is called {} now", cell(&answer, "display_name")))
         }
         UserCommand::Suspend { user, reason, yes, admin } => {
             let admin = admin.connect()?;
@@ -172,13 +172,13 @@ pub(crate) async fn run(command: UserCommand) -> anyhow::Result<ExitCode> {
             confirm(yes, &format!("every token and message of {user_id} will be refused, and their sockets close"))?;
             let request = json!({ "reason": reason });
             let answer = admin.call(Method::POST, &format!("/users/{user_id}/suspend"), Some(&request)).await?;
-            admin.print(&answer, || println!("{user_id} is suspended since {}", cell(&answer, "suspended_since")))
+            admin.print(&answer, || outln!("{user_id} is suspended since {}", cell(&answer, "suspended_since")))
         }
         UserCommand::Resume { user, admin } => {
             let admin = admin.connect()?;
             let user_id = admin.user(&user).await?;
             let answer = admin.call(Method::POST, &format!("/users/{user_id}/resume"), None).await?;
-            admin.print(&answer, || println!("{user_id} is not suspended"))
+            admin.print(&answer, || outln!("{user_id} is not suspended"))
         }
         UserCommand::SignOut { user, yes, admin } => {
             let admin = admin.connect()?;
@@ -186,7 +186,7 @@ pub(crate) async fn run(command: UserCommand) -> anyhow::Result<ExitCode> {
             confirm(yes, &format!("every session and token of {user_id} will end, and their sockets close"))?;
             let answer = admin.call(Method::POST, &format!("/users/{user_id}/sign-out"), None).await?;
             admin.print(&answer, || {
-                println!("tokens of {user_id} from before {} are invalid", cell(&answer, "tokens_valid_from"));
+                outln!("tokens of {user_id} from before {} are invalid", cell(&answer, "tokens_valid_from"));
             })
         }
         UserCommand::RevokeToken { user, token_id, hours, admin } => {
@@ -194,7 +194,7 @@ pub(crate) async fn run(command: UserCommand) -> anyhow::Result<ExitCode> {
             let user_id = admin.user(&user).await?;
             let request = json!({ "token_id": token_id, "lifetime_seconds": hours.saturating_mul(3600) });
             let answer = admin.call(Method::POST, &format!("/users/{user_id}/revoke-token"), Some(&request)).await?;
-            admin.print(&answer, || println!("the token `{token_id}` of {user_id} is revoked"))
+            admin.print(&answer, || outln!("the token `{token_id}` of {user_id} is revoked"))
         }
         UserCommand::Export { user, output, admin } => export(&user, output, admin.connect()?).await,
         UserCommand::Delete { user, erase_messages, yes, admin } => {
@@ -208,8 +208,8 @@ async fn find(what: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let answer = admin.search(what).await?;
     let found = elements(&answer["results"]).iter().find(|found| found["user_id"].is_string());
     admin.print(&answer, || match found {
-        Some(found) => println!("{}", row(found, ["user_id", "display_name"]).join("  ")),
-        None => println!("no user is found by `{what}`"),
+        Some(found) => outln!("{}", row(found, ["user_id", "display_name"]).join("  ")),
+        None => outln!("no user is found by `{what}`"),
     })?;
     Ok(if found.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -219,11 +219,11 @@ async fn show(user: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let answer = admin.call(Method::GET, &format!("/users/{user_id}"), None).await?;
     admin.print(&answer, || {
         let [name, since, seen] = row(&answer, ["display_name", "created_at", "last_seen_at"]);
-        println!("{user_id}  {name}  since {since}  last seen {seen}");
+        outln!("{user_id}  {name}  since {since}  last seen {seen}");
         if let Some(deleted_at) = answer["deleted_at"].as_str() {
             match &answer["deletion"] {
-                Value::Null => println!("the account was deleted at {deleted_at}"),
-                deletion => println!(
+                Value::Null => outln!("the account was deleted at {deleted_at}"),
+                deletion => outln!(
                     "the account is being deleted since {}; left to go through: {}",
                     cell(deletion, "begun_at"),
                     counted(elements(&answer["chats"]).len(), "chat")
@@ -233,20 +233,20 @@ async fn show(user: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
         let restrictions = &answer["restrictions"];
         if answer["deleted_at"].is_null() && restrictions["suspended_since"].is_string() {
             let [since, reason] = row(restrictions, ["suspended_since", "suspension_reason"]);
-            println!("suspended since {since}, reason: {reason}");
+            outln!("suspended since {since}, reason: {reason}");
         }
         if restrictions["tokens_valid_from"].is_string() {
-            println!("tokens from before {} are invalid", cell(restrictions, "tokens_valid_from"));
+            outln!("tokens from before {} are invalid", cell(restrictions, "tokens_valid_from"));
         }
         let sessions = elements(&answer["sessions"]);
-        println!("\nsessions: {}", sessions.len());
+        outln!("\nsessions: {}", sessions.len());
         if !sessions.is_empty() {
             let fields = ["session_id", "device_id", "last_active_at", "is_connected", "is_notified"];
             let rows: Vec<_> = sessions.iter().map(|session| row(session, fields)).collect();
             table::print(["session", "device", "last active", "connected", "notified"], &rows);
         }
         let chats = elements(&answer["chats"]);
-        println!("\nchats: {}{}", chats.len(), if answer["has_more"] == true { " and more" } else { "" });
+        outln!("\nchats: {}{}", chats.len(), if answer["has_more"] == true { " and more" } else { "" });
         if !chats.is_empty() {
             let fields = ["chat_id", "type", "name", "role", "head_sequence", "delivered_sequence", "read_sequence"];
             let rows: Vec<_> = chats.iter().map(|chat| row(chat, fields)).collect();
@@ -275,7 +275,7 @@ async fn export(user: &str, output: Option<PathBuf>, admin: AdminConnection) -> 
             while let Some(piece) = document.chunk().await.context(early)? {
                 io::stdout().write_all(&piece)?;
             }
-            println!();
+            outln!();
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -304,8 +304,8 @@ async fn delete(user: &str, erase_messages: bool, yes: bool, admin: AdminConnect
     confirm(yes, &what)?;
     let answer = admin.call(Method::DELETE, &path, Some(&json!({ "erase_messages": erase_messages }))).await?;
     admin.print(&answer, || {
-        println!("{user_id} is signed out and deleted; the rest follows in the background");
-        println!("`tidings admin user show {user_id}` shows when it is done");
+        outln!("{user_id} is signed out and deleted; the rest follows in the background");
+        outln!("`tidings admin user show {user_id}` shows when it is done");
     })
 }
 

@@ -12,12 +12,13 @@ impl AdminConnection {
     /// Requests a check of the store, including file checksums if a rate in MiB is given, and reports progress.
     pub(crate) async fn verify(
         &self,
-        rate: u32,
+        rate: Option<u32>,
         rate_mib: Option<u32>,
         progress: impl Fn(&str, u64, u64),
     ) -> anyhow::Result<Verified> {
         let deep = rate_mib.map(|rate_mib| format!("&deep=true&rate_mib={rate_mib}")).unwrap_or_default();
-        let url = format!("{}/verify?rate={rate}{deep}", self.base_url);
+        let rate = rate.map(|rate| format!("&rate={rate}")).unwrap_or_default();
+        let url = format!("{}/verify?{rate}{deep}", self.base_url);
         let unreachable = || format!("no service answers at {}; name its admin listener", self.base_url);
         let request = self.http.get(url).bearer_auth(self.token.expose());
         let response = request.send().await.with_context(unreachable)?;

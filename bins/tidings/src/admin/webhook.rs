@@ -49,9 +49,9 @@ pub(crate) async fn run(command: WebhookCommand) -> anyhow::Result<ExitCode> {
                     None => "delivering".to_owned(),
                 };
                 let last_error = status["last_error"].as_str().unwrap_or("none");
-                println!("{failing}, {} events behind", status["lag_events"]);
-                println!("since the start: {} delivered, {} failed", status["delivered"], status["failed"]);
-                println!("last error: {last_error}");
+                outln!("{failing}, {} events behind", status["lag_events"]);
+                outln!("since the start: {} delivered, {} failed", status["delivered"], status["failed"]);
+                outln!("last error: {last_error}");
             })
         }
         WebhookCommand::Replay(WebhookReplayArgs { oldest, position, time, chat, sequence, admin }) => {
@@ -64,7 +64,7 @@ pub(crate) async fn run(command: WebhookCommand) -> anyhow::Result<ExitCode> {
             };
             let admin = admin.connect()?;
             let answer = admin.call(Method::POST, "/webhook/replay", Some(&request)).await?;
-            admin.print(&answer, || println!("the events will be delivered to the application again"))
+            admin.print(&answer, || outln!("the events will be delivered to the application again"))
         }
     }
 }

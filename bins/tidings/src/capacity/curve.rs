@@ -35,7 +35,7 @@ pub(super) fn over_users(usage: &Usage, machine: &MachineSpec, prices: &Prices) 
     let here = by(usage.users);
     let mut marks = vec![LimitMark {
         users: here.one_machine.users_max,
-        name: format!("one machine ends: {}", here.one_machine.short_of),
+        name: format!("limit of one machine: {}", here.one_machine.short_of),
     }];
     // A limit that does not depend on the number of users appears in the table only.
     let twice = by(2.0 * usage.users);
@@ -85,7 +85,7 @@ pub(super) mod tests {
         assert_eq!((curve.points[0].0, curve.points.len()), (1e3, 57));
         assert!((curve.points[56].0 / 1e10 - 1.0).abs() < 1e-9);
         assert!(curve.points.is_sorted_by(|one, next| one.1 <= next.1));
-        assert!(curve.marks[0].name.starts_with("one machine ends"));
+        assert!(curve.marks[0].name.starts_with("limit of one machine"));
         assert!(curve.marks.is_sorted_by(|one, next| one.users <= next.users));
         // The load of the busiest chat does not depend on the number of users.
         assert!(curve.marks.iter().all(|mark| !mark.name.contains("one chat")));

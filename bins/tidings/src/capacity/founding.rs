@@ -1,11 +1,11 @@
-//! The estimates of the founding documents, for comparison with the measured figures.
+//! The estimates of the original design, for comparison with the measured figures.
 
 use serde::Serialize;
 
-/// The same demand by the formulas of those documents.
+/// The same demand by the formulas of the original design.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct FoundingEstimate {
-    /// ADR-004 App. A, with its safety factor.
+    /// ADR-004 §A, with its safety factor.
     pub(super) read_units: f64,
     pub(super) write_units: f64,
     /// ADR-010 §3.1.

@@ -47,8 +47,8 @@ pub(super) fn page(plan: &CapacityPlan, curve: &Curve) -> String {
 <table><tr><th>role</th><th>processes</th><th>cores each</th><th>GiB each</th><th>a month</th></tr>{roles}</table>
 <p>Kafka: {brokers} brokers, {partitions} partitions, {bytes_in}/s in, {kept} kept, {kafka_month} a month.
 Redis: {shards} shards, {commands} commands/s, {redis_bytes}, {redis_month} a month.</p>
-<h2>What ends first</h2>
-<table class="limits"><tr><th>limit</th><th>used</th><th>asked</th><th>there&nbsp;is</th><th>what lifts it</th></tr>{limits}</table>
+<h2>Limits</h2>
+<table class="limits"><tr><th>limit</th><th>used</th><th>demand</th><th>capacity</th><th>remedy</th></tr>{limits}</table>
 <h2>Dollars a month over users</h2>
 {plot}
 <ol type="a">{marks}</ol>

@@ -35,11 +35,11 @@ pub(super) fn of(usage: &Usage, demand: &Demand, tables: &[TablePlan]) -> Vec<Li
             lifted_by: "a limit for each chat (limits.send_per_chat); nothing else spreads a chat over partitions",
         },
         Limit {
-            name: "chats that wait for the log, in `dirty-index`",
-            demand: demand.messages * DIRTY_INDEX,
+            name: "unpublished chats, in `dirty-index`",
+            demand: demand.entries() * DIRTY_INDEX,
             capacity: DIRTY_SHARDS * PARTITION_WRITES,
             unit: "write units/s",
-            lifted_by: "more partitions of the index (DIRTY_SHARDS), which every process of a fleet must agree on",
+            lifted_by: "more partitions of the index (DIRTY_SHARDS), with the same number in every process",
         },
         Limit {
             name: "notices that are due, in `due-index`",
@@ -50,10 +50,10 @@ pub(super) fn of(usage: &Usage, demand: &Demand, tables: &[TablePlan]) -> Vec<Li
         },
         Limit {
             name: "readers of the log, one for each partition",
-            demand: demand.messages,
+            demand: demand.entries(),
             capacity: LOG_PARTITIONS * PARTITION_EVENTS,
             unit: "events/s",
-            lifted_by: "kafka.partitions, before the first message: chats would change places afterwards",
+            lifted_by: "kafka.partitions, set before the first message: a later change moves chats to other partitions",
         },
         Limit {
             name: "the busiest table, writing",
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_chat_is_named_first_where_it_is_the_first_to_end() {
+    fn a_hot_chat_is_listed_first_if_its_limit_is_reached_first() {
         let limit = nearest(&["--users", "1000", "--busiest-chat", "500"]);
         assert_eq!((limit.name, limit.used()), ("one chat, in one partition of `messages`", 1.0));
         // A row of two 1 KiB units costs twice as much.
@@ -93,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn many_quiet_chats_end_at_the_index_that_the_relay_looks_at() {
+    fn many_quiet_chats_reach_the_limit_of_the_index_that_the_relay_reads() {
         let limit = nearest(&["--users", "100M", "--notified", "0"]);
-        assert_eq!(limit.name, "chats that wait for the log, in `dirty-index`");
+        assert_eq!(limit.name, "unpublished chats, in `dirty-index`");
         assert!(limit.used() > 1.0);
     }
 }

@@ -47,14 +47,14 @@ impl MachineSpec {
 
     fn tightest(&self, usage: &Usage) -> (&'static str, f64) {
         let demand = usage.demand();
-        let core_seconds = demand.messages * SEND_SECONDS
+        let core_seconds = demand.entries() * SEND_SECONDS
             + demand.pushes * PUSH_SECONDS
             + demand.connects * HANDSHAKE_SECONDS
             + (demand.missed + demand.notices) * PAGE_SECONDS / 100.0;
         let stored = demand.messages_in_a_day * usage.retention * (usage.content + STORED_BYTES);
         let shares = [
             // Watermarks are commits too, though small ones.
-            ("commits", (demand.messages + demand.watermarks) / (STORE_SENDS * HEADROOM)),
+            ("commits", (demand.entries() + demand.watermarks) / (STORE_SENDS * HEADROOM)),
             ("cores", core_seconds / (f64::from(self.cores) * HEADROOM)),
             ("connections", demand.connections / (MACHINE_CONNECTIONS * HEADROOM)),
             ("memory", 2.0 * demand.connections * CONNECTION_BYTES / (f64::from(self.memory_gib) * GIB * HEADROOM)),

@@ -70,13 +70,13 @@ pub(crate) fn run(arguments: CapacityArgs) -> anyhow::Result<ExitCode> {
     if json {
         let (machine, prices) = (&machine, &prices);
         let answer = CapacityEstimate { plan: &plan, machine, prices, price_list: &prices::LIST, costs: costs::ALL };
-        println!("{}", serde_json::to_string_pretty(&answer)?);
+        outln!("{}", serde_json::to_string_pretty(&answer)?);
         return Ok(ExitCode::SUCCESS);
     }
-    print!("{}", text::report(&plan));
-    print!("{}", text::plot(&curve));
+    out!("{}", text::report(&plan));
+    out!("{}", text::plot(&curve));
     if costs {
-        print!("{}", text::costs());
+        out!("{}", text::costs());
     }
     Ok(ExitCode::SUCCESS)
 }

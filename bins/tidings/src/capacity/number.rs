@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_three_digits_whatever_their_size() {
+    fn numbers_have_three_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.001, "0"),

@@ -80,21 +80,18 @@ pub(super) struct Network {
     pub(super) dollars_a_month: f64,
 }
 
-/// Tables with too few requests to change the estimate: those of sign-ups, sign-ins, contacts, reports, devices and
-/// failed deliveries.
-pub(super) const OTHER_TABLES: [&str; 14] = [
+/// Tables with too few requests to change the estimate: those of sign-ups, sign-ins, contacts, reports and failed
+/// deliveries.
+pub(super) const OTHER_TABLES: [&str; 11] = [
     "user_keys",
-    "expirations",
     "direct_chats",
     "one_time_codes",
-    "push_devices",
     "dead_letters",
     "requests",
     "contacts",
     "blocks",
     "reports",
     "invitations",
-    "restrictions",
     "passkeys",
     "deletions",
 ];
@@ -133,8 +130,11 @@ pub(super) fn plan(usage: &Usage, machine: &MachineSpec, prices: &Prices) -> Cap
 fn tables(usage: &Usage, demand: &Demand, reads: &[ReadPlan], prices: &Prices) -> Vec<TablePlan> {
     let message_bytes = usage.content + MESSAGE_BYTES;
     let (chats, kept) = (usage.users * usage.chats, demand.messages_in_a_day * usage.retention);
-    // Most chats are idle when a message arrives, so each message is assumed to need its own commit.
-    let commits = demand.messages;
+    // Most chats are idle when a message arrives, so each message is assumed to need its own commit. A service that has
+    // run for long purges as many messages as it commits.
+    let (commits, purged) = (demand.entries(), demand.messages * usage.expiring);
+    let kept_updates = kept * usage.updates;
+    let message_write = MESSAGE_ROW * kib(message_bytes) + MESSAGE_INDEX;
     let table = |name, write_units: f64, bytes: f64| {
         let of_table = || reads.iter().filter(|read| read.table == name);
         // A sum of nothing is -0, which would be printed.
@@ -147,10 +147,12 @@ fn tables(usage: &Usage, demand: &Demand, reads: &[ReadPlan], prices: &Prices) -
     vec![
         table(
             "messages",
-            demand.messages * (MESSAGE_ROW * kib(message_bytes) + MESSAGE_INDEX),
+            // An update rewrites the item of its message, and leaves the index as it is.
+            (demand.messages + purged) * message_write + demand.updates * MESSAGE_ROW * kib(message_bytes),
             // The index stores the keys a second time.
             kept * (message_bytes + 2.0 * ITEM_BYTES + 80.0),
         ),
+        table("message_locations", demand.messages * MESSAGE_LOCATION, kept * (LOCATION_BYTES + ITEM_BYTES)),
         table(
             "chat_counters",
             commits * (COMMIT_COUNTER + PUBLISHED_MARK + DIRTY_INDEX),
@@ -159,23 +161,34 @@ fn tables(usage: &Usage, demand: &Demand, reads: &[ReadPlan], prices: &Prices) -
         ),
         table(
             "idempotency_keys",
-            demand.messages * MESSAGE_KEY,
-            demand.messages_in_a_day * 7.0 * (SEND_KEY_BYTES + ITEM_BYTES),
+            commits * MESSAGE_KEY,
+            demand.messages_in_a_day * (1.0 + usage.updates) * 7.0 * (SEND_KEY_BYTES + ITEM_BYTES),
         ),
+        table("updates", demand.updates * UPDATE_ROW, kept_updates * (UPDATE_BYTES + ITEM_BYTES)),
+        // Each update is counted as the first reaction of a member, which costs most.
+        table("reactions", demand.updates * REACTION_ROW, kept_updates * (REACTION_BYTES + ITEM_BYTES)),
         table("chats", 0.0, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
         table("chat_memberships", commits * COMMIT_MEMBER, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
         table("delivery_state", demand.watermarks * WATERMARK_WRITE, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
         table("sessions", demand.connections / 3600.0 * SESSION_WRITE, 0.0),
         table("users", demand.transitions * LAST_SEEN_WRITE, usage.users * (USER_BYTES + 4.0 * ITEM_BYTES)),
         table("notices", demand.notices * (NOTICE_ROW + NOTICE_INDEX), 0.0),
-        table("outbox", 0.0, 0.0),
+        table("push_devices", 0.0, 0.0),
+        table("restrictions", 0.0, 0.0),
+        table(
+            "expirations",
+            // A first reaction writes the expiration of its message again.
+            purged * EXPIRATION_WRITE + demand.updates * usage.expiring * REACTED_EXPIRATION,
+            kept * usage.expiring * 2.0 * ITEM_BYTES,
+        ),
+        table("outbox", purged * PURGE_EVENT, 0.0),
     ]
 }
 
 fn kafka(usage: &Usage, demand: &Demand, prices: &Prices) -> KafkaPlan {
     let record = usage.content + RECORD_BYTES;
-    let bytes_in = demand.messages * record;
-    let bytes_kept = demand.messages_in_a_day * record * LOG_DAYS * LOG_COPIES;
+    let bytes_in = demand.entries() * record;
+    let bytes_kept = demand.messages_in_a_day * (1.0 + usage.updates) * record * LOG_DAYS * LOG_COPIES;
     let brokers = (bytes_in * LOG_COPIES / BROKER_BYTES).ceil().max(3.0);
     KafkaPlan {
         bytes_in,
@@ -189,7 +202,7 @@ fn kafka(usage: &Usage, demand: &Demand, prices: &Prices) -> KafkaPlan {
 
 /// Partitions of a topic, enough to spread the events over the consumers.
 fn partitions(demand: &Demand) -> f64 {
-    (demand.messages / (PARTITION_EVENTS * HEADROOM)).ceil().max(LOG_PARTITIONS)
+    (demand.entries() / (PARTITION_EVENTS * HEADROOM)).ceil().max(LOG_PARTITIONS)
 }
 
 fn redis(usage: &Usage, demand: &Demand, gateways: f64, prices: &Prices) -> RedisPlan {
@@ -197,12 +210,12 @@ fn redis(usage: &Usage, demand: &Demand, gateways: f64, prices: &Prices) -> Redi
     let bytes = 2.0 * demand.connections * ROUTE_BYTES;
     // A message goes once to each gateway that has a recipient; a presence change goes once to each gateway, in a
     // batch.
-    let online = demand.pushes / demand.messages.max(f64::MIN_POSITIVE);
-    let reached = demand.messages * online.min(gateways);
+    let online = demand.pushes / demand.entries().max(f64::MIN_POSITIVE);
+    let reached = demand.entries() * online.min(gateways);
     let announced = if usage.watchers > 0.0 { gateways * 5.0 } else { 0.0 };
     let commands = demand.connections / BEAT_SECONDS * BEAT_COMMANDS
         + demand.connects * CONNECT_COMMANDS
-        + demand.messages * SEND_COMMANDS
+        + demand.entries() * SEND_COMMANDS
         + reached
         + announced;
     let by_commands = commands / (SHARD_COMMANDS * HEADROOM);
@@ -225,12 +238,12 @@ fn processes(demand: &Demand, prices: &Prices) -> Vec<Processes> {
     vec![
         role(
             "gateway",
-            demand.pushes * PUSH_SECONDS + demand.connects * HANDSHAKE_SECONDS + demand.messages * SEND_SECONDS,
+            demand.pushes * PUSH_SECONDS + demand.connects * HANDSHAKE_SECONDS + demand.entries() * SEND_SECONDS,
             demand.connections / GATEWAY_CONNECTIONS,
             demand.connections * CONNECTION_BYTES,
         ),
-        role("ingest", (demand.messages + demand.watermarks) * COMMIT_SECONDS, 0.0, 0.0),
-        role("fanout", demand.messages * EVENT_SECONDS + demand.pushes * PUSH_SECONDS, 0.0, 0.0),
+        role("ingest", (demand.entries() + demand.watermarks) * COMMIT_SECONDS, 0.0, 0.0),
+        role("fanout", demand.entries() * EVENT_SECONDS + demand.pushes * PUSH_SECONDS, 0.0, 0.0),
         role(
             "api",
             (demand.connects + demand.notices) * PAGE_SECONDS,
@@ -265,20 +278,40 @@ mod tests {
         plan(&usage(arguments), &machine(), &prices())
     }
 
+    /// The write units of a first reaction, as `updates_cost_the_planned_units` measures them.
+    const REACTION_UNITS: f64 = 12.0;
+
     fn units(plan: &CapacityPlan) -> f64 {
         plan.tables.iter().map(|table| table.write_units).sum()
     }
 
     #[test]
-    fn a_message_in_an_idle_chat_costs_what_the_meter_counted() {
+    fn a_message_in_an_idle_chat_costs_the_metered_units() {
         // Without reads, connections and notifications, only the commit and the published mark remain.
-        let alone = ["--receipts", "0", "--connects", "0", "--notified", "0", "--online", "0", "--content", "50"];
-        let plan = planned(&alone);
-        let counted = 9.0 + PUBLISHED_MARK + DIRTY_INDEX;
+        let alone = [
+            ["--updates", "0"],
+            ["--receipts", "0"],
+            ["--connects", "0"],
+            ["--notified", "0"],
+            ["--online", "0"],
+            ["--content", "50"],
+        ];
+        let alone = alone.as_flattened();
+        let plan = planned(alone);
+        let counted = 11.0 + PUBLISHED_MARK + DIRTY_INDEX;
         assert!((units(&plan) / plan.demand.messages - counted).abs() < 1e-9);
         // Above 1 KiB the row costs twice as much.
-        let plan = planned(&[&alone[..8], &["--content", "1000"]].concat());
+        let plan = planned(&[&alone[..10], &["--content", "1000"]].concat());
         assert!((units(&plan) / plan.demand.messages - counted - MESSAGE_ROW).abs() < 1e-9);
+        // A message with a lifetime is written, and later deleted: the row with its entry in the index, the expiration
+        // twice, and the event of the purge.
+        let plan = planned(&[alone, &["--expiring", "1"]].concat());
+        let purged = MESSAGE_ROW + MESSAGE_INDEX + EXPIRATION_WRITE + PURGE_EVENT;
+        assert!((units(&plan) / plan.demand.messages - counted - purged).abs() < 1e-9);
+        // An update for each message: a first reaction.
+        let plan = planned(&[&["--updates", "1"], &alone[2..]].concat());
+        let update = REACTION_UNITS + PUBLISHED_MARK + DIRTY_INDEX;
+        assert!((units(&plan) / plan.demand.messages - counted - update).abs() < 1e-9);
     }
 
     #[test]
@@ -291,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn strong_reads_cost_twice_what_eventual_ones_would() {
+    fn strong_reads_cost_twice_as_much_as_eventual_ones() {
         let plan = planned(&[]);
         let month = |pick: fn(&ReadPlan) -> f64| plan.reads.iter().map(pick).sum::<f64>();
         assert!(month(|read| read.dollars_a_month) > month(|read| read.decision_dollars_a_month));
@@ -303,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_cost_redis_a_fifteenth_of_what_adr_010_reckons() {
+    fn connections_cost_redis_a_fifteenth_of_the_estimate_in_adr_010() {
         let plan = planned(&[
             "--users",
             "100K",

@@ -1,7 +1,9 @@
 use clap::Args;
 use serde::Serialize;
 
-const DAY: f64 = 86_400.0;
+use super::costs::ID_LOOKUPS;
+
+pub(super) const DAY: f64 = 86_400.0;
 
 /// How users use the service.
 #[derive(Args, Clone, Debug, Serialize)]
@@ -42,6 +44,12 @@ pub(super) struct Usage {
     /// Days that messages are kept.
     #[arg(long, value_name = "DAYS", value_parser = amount, default_value_t = 365.0)]
     pub(super) retention: f64,
+    /// Edits, deletions and reactions per message.
+    #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 0.1)]
+    pub(super) updates: f64,
+    /// Share of messages with a lifetime: 1 if the service has a retention.
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.0)]
+    pub(super) expiring: f64,
     /// Connects per day of each device of an active user.
     #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 10.0)]
     pub(super) connects: f64,
@@ -63,6 +71,9 @@ pub(super) struct Demand {
     pub(super) connections: f64,
     pub(super) messages: f64,
     pub(super) messages_in_a_day: f64,
+    /// Edits, deletions and reactions.
+    pub(super) updates: f64,
+    /// Of messages and updates.
     pub(super) pushes: f64,
     /// Messages that recipients read later because they were offline, counted once per recipient.
     pub(super) missed: f64,
@@ -71,6 +82,15 @@ pub(super) struct Demand {
     pub(super) connects: f64,
     /// Presence changes that have subscribers.
     pub(super) transitions: f64,
+    /// Messages that are looked up by their id.
+    pub(super) lookups: f64,
+}
+
+impl Demand {
+    /// Entries of chats: messages and updates.
+    pub(super) fn entries(&self) -> f64 {
+        self.messages + self.updates
+    }
 }
 
 impl Usage {
@@ -78,6 +98,7 @@ impl Usage {
         let active = self.users * self.active;
         let at_peak = |in_a_day: f64| active * in_a_day / DAY * self.peak;
         let messages = at_peak(self.messages);
+        let updates = messages * self.updates;
         let recipients = (1.0 - self.group_share) + self.group_share * (self.group_size - 1.0);
         let connects = at_peak(self.connects * self.devices);
         let missed = messages * recipients * (1.0 - self.online);
@@ -85,13 +106,15 @@ impl Usage {
             connections: active * self.online * self.devices,
             messages,
             messages_in_a_day: active * self.messages,
+            updates,
             // The sender's other devices receive the push too.
-            pushes: messages * (recipients + 1.0) * self.online * self.devices,
+            pushes: (messages + updates) * (recipients + 1.0) * self.online * self.devices,
             missed,
             watermarks: messages * recipients * self.receipts,
             notices: missed * self.devices * self.notified,
             connects,
             transitions: if self.watchers > 0.0 { 2.0 * connects / self.devices } else { 0.0 },
+            lookups: at_peak(ID_LOOKUPS),
         }
     }
 }

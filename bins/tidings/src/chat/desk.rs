@@ -119,6 +119,7 @@ pub(crate) fn message(chat_id: ChatId, sequence: u64, sender_id: UserId, content
         created_at: now(),
         expires_at: None,
         client_message_id: None,
+        state: None,
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn send(client: &Client, phone_number: String, words: String) -
                 let ack = outcome.context("not sent")?;
                 // Messages that arrived meanwhile stay unacknowledged, so the server delivers them again.
                 drop(events);
-                println!("{} {}", ack.message_id, ack.sequence);
+                outln!("{} {}", ack.message_id, ack.sequence);
                 return Ok(ExitCode::SUCCESS);
             }
             event = events.next() => if let Some(ClientEvent::Stopped(reason)) = event {

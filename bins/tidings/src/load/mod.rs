@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 use bench::Bench;
@@ -128,7 +127,7 @@ pub(crate) enum Workload {
 
 /// Exits 0 if no message was lost, duplicated or reordered, else 1.
 pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
-    raise_file_limit();
+    crate::open_files::raise_limit();
     ensure!(
         arguments.history.is_none() || arguments.workload == Workload::Witness,
         "only the clients of `--workload witness` write a history"
@@ -158,9 +157,9 @@ pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
         std::fs::write(path, html::page(&report)).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print!("{report}");
+        out!("{report}");
     }
     Ok(if report.integrity.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -179,17 +178,6 @@ async fn store_limit(parent: &Path, in_flight: usize) -> anyhow::Result<StoreFig
 fn command_line() -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     format!("tidings {}: tidings {}", env!("CARGO_PKG_VERSION"), arguments.join(" "))
-}
-
-/// Thousands of connections need as many file descriptors. If the limit cannot be raised, connecting fails with a clear
-/// error.
-fn raise_file_limit() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard
-        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-    {
-        tracing::debug!(%error, "cannot raise the open files limit; keeping it");
-    }
 }
 
 impl LoadArgs {

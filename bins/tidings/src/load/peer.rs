@@ -98,7 +98,7 @@ impl LoadPeer {
         self.heartbeat_interval
     }
 
-    /// A timer for [`beat`](Self::beat).
+    /// A timer for [`heartbeat`](Self::heartbeat).
     pub(super) fn beats() -> Interval {
         let mut beats = interval(Self::BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -106,7 +106,7 @@ impl LoadPeer {
     }
 
     /// Sends a heartbeat.
-    pub(super) fn beat(&mut self) -> anyhow::Result<()> {
+    pub(super) fn heartbeat(&mut self) -> anyhow::Result<()> {
         self.say(None, ClientFrame::Heartbeat)
     }
 

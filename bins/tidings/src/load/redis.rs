@@ -14,14 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection to Redis for INFO. A node of a cluster reports only its own share.
 pub(super) struct RedisInfo {
-    connection: Connection,
+    connection: InfoConnection,
 }
 
 #[cfg(feature = "fleet")]
-type Connection = MultiplexedConnection;
+type InfoConnection = MultiplexedConnection;
 /// Only a binary with fleet support connects to Redis.
 #[cfg(not(feature = "fleet"))]
-enum Connection {}
+enum InfoConnection {}
 
 /// Counters of Redis at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl RedisInfo {
 }
 
 #[cfg(feature = "fleet")]
-async fn open(url: &str) -> anyhow::Result<Connection> {
+async fn open(url: &str) -> anyhow::Result<InfoConnection> {
     let patience =
         AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
     let client = Client::open(url).with_context(|| format!("`{url}` is not the URL of a Redis"))?;
@@ -62,17 +62,17 @@ async fn open(url: &str) -> anyhow::Result<Connection> {
 }
 
 #[cfg(feature = "fleet")]
-async fn info(connection: &mut Connection) -> anyhow::Result<String> {
+async fn info(connection: &mut InfoConnection) -> anyhow::Result<String> {
     redis::cmd("INFO").query_async(connection).await.context("Redis does not answer INFO")
 }
 
 #[cfg(not(feature = "fleet"))]
-async fn open(_: &str) -> anyhow::Result<Connection> {
+async fn open(_: &str) -> anyhow::Result<InfoConnection> {
     Err(server::config::without_fleet())
 }
 
 #[cfg(not(feature = "fleet"))]
-async fn info(connection: &mut Connection) -> anyhow::Result<String> {
+async fn info(connection: &mut InfoConnection) -> anyhow::Result<String> {
     match *connection {}
 }
 

@@ -97,7 +97,7 @@ mod tests {
     use crate::load::Workload;
 
     #[test]
-    fn each_phase_counts_what_happened_in_it() {
+    fn each_phase_counts_its_own_events() {
         let start = Instant::now();
         let at = |seconds: u64, commands, memory_bytes, keys| RedisCounters {
             at: start + Duration::from_secs(seconds),

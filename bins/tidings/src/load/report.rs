@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn long_commits_are_those_of_ten_medians_and_more() {
+    fn long_commits_take_ten_medians_or_more() {
         let commits = "took_bucket{le=\"0.001\"} 80\ntook_bucket{le=\"0.005\"} 95\ntook_bucket{le=\"0.01\"} 98\n";
         let and_all = |all: u32| Scrape::of(&format!("{commits}took_bucket{{le=\"+Inf\"}} {all}")).buckets("took");
         let expected = CommitFigures { count: 98, median_ms: 0.6125, long: 3, longest_ms: Some(10.0) };

@@ -15,8 +15,8 @@ pub(crate) struct BackupArgs {
     file: PathBuf,
     /// Asks the running service on one machine, which continues to serve. Uses the configured admin listener unless an
     /// address is given.
-    #[arg(long, value_name = "ADDR")]
-    admin: Option<Option<SocketAddr>>,
+    #[arg(long, alias = "admin", value_name = "ADDR")]
+    admin_listen: Option<Option<SocketAddr>>,
     /// Maximum read rate in MiB per second.
     #[arg(long, value_name = "MIB", default_value_t = RATE_MIB, value_parser = clap::value_parser!(u32).range(1..=i64::from(RATE_MIB_MAX)))]
     rate: u32,
@@ -25,7 +25,7 @@ pub(crate) struct BackupArgs {
 }
 
 pub(crate) async fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
-    let BackupArgs { file, admin, rate, tool } = arguments;
+    let BackupArgs { file, admin_listen, rate, tool } = arguments;
     let json = tool.json;
     let bar = bytes_bar();
     let progress = |bytes: u64, about: u64| {
@@ -34,7 +34,7 @@ pub(crate) async fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
         bar.set_position(bytes);
     };
     let mut destination = Destination::open(&file)?;
-    match admin {
+    match admin_listen {
         Some(address) => AdminArgs::of(tool, address).connect()?.backup(rate, &mut destination, progress).await?,
         None => backup::take(&tool.load()?, rate, &mut destination, progress).await?,
     }
@@ -42,10 +42,10 @@ pub(crate) async fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
     let contents = destination.finish()?;
     bar.finish_and_clear();
     match contents {
-        Some(contents) if json => println!("{}", serde_json::to_string_pretty(&answer(&contents))?),
+        Some(contents) if json => outln!("{}", serde_json::to_string_pretty(&answer(&contents))?),
         Some(contents) => {
             print(&contents);
-            println!("`{}` holds keys: keep it as you keep the data directory", file.display());
+            outln!("`{}` holds keys: keep it as you keep the data directory", file.display());
         }
         None => eprintln!("{written} bytes; check the result with `tidings store restore --check`"),
     }
@@ -70,10 +70,10 @@ pub(super) fn answer(contents: &BackupContents) -> Value {
 /// Prints the contents of a backup.
 pub(super) fn print(contents: &BackupContents) {
     let header = &contents.header;
-    println!("taken at {} by tidings {}, store format {}", header.taken_at, header.version, header.store_format);
+    outln!("taken at {} by tidings {}, store format {}", header.taken_at, header.version, header.store_format);
     if let Some(key) = header.key {
-        println!("encrypted with key {key}");
+        outln!("encrypted with key {key}");
     }
-    println!("{} rows in {} tables, {} bytes", contents.rows(), contents.tables.len(), contents.bytes);
-    println!("everything that was acknowledged before {} is in it", header.taken_at);
+    outln!("{} rows in {} tables, {} bytes", contents.rows(), contents.tables.len(), contents.bytes);
+    outln!("everything that was acknowledged before {} is in it", header.taken_at);
 }

@@ -141,10 +141,10 @@ async fn replay(arguments: EventsReplayArgs) -> anyhow::Result<ExitCode> {
     let json = tool.json;
     let prepared = events::replay(&tool.load()?, &group, from, force).await?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "group": prepared.group, "events": prepared.events }))?);
+        outln!("{}", serde_json::to_string_pretty(&json!({ "group": prepared.group, "events": prepared.events }))?);
     } else {
-        println!("group `{}` begins {} events before the end of the log", prepared.group, prepared.events);
-        println!("start its consumer now; it receives all of these events, independently of other groups");
+        outln!("group `{}` begins {} events before the end of the log", prepared.group, prepared.events);
+        outln!("start its consumer now; it receives all of these events, independently of other groups");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -25,15 +25,15 @@ pub(crate) async fn run(arguments: ExportArgs) -> anyhow::Result<ExitCode> {
     let exported = transfer::export(&tool.load()?, &file, draw).await?;
     bar.finish_and_clear();
     if json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "file": file, "export": exported }))?);
+        outln!("{}", serde_json::to_string_pretty(&json!({ "file": file, "export": exported }))?);
         return Ok(ExitCode::SUCCESS);
     }
     let Exported { rows, content, bytes, left, .. } = &exported;
     for (kind, count) in rows {
-        println!("{kind:<12} {count:>12}");
+        outln!("{kind:<12} {count:>12}");
     }
-    println!("content {content}");
-    println!("`{}` is complete, {bytes} bytes; it holds secrets, so protect it", file.display());
+    outln!("content {content}");
+    outln!("`{}` is complete, {bytes} bytes; it holds secrets, so protect it", file.display());
     warn_of(*left);
     Ok(ExitCode::SUCCESS)
 }

@@ -31,20 +31,20 @@ pub(crate) async fn run(arguments: ImportArgs) -> anyhow::Result<ExitCode> {
     };
     bar.finish_and_clear();
     if json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "file": file, "check": check, "import": imported }))?);
+        outln!("{}", serde_json::to_string_pretty(&json!({ "file": file, "check": check, "import": imported }))?);
         return Ok(ExitCode::SUCCESS);
     }
     let Imported { rows, left_out, content, exported_at, .. } = &imported;
     for (kind, count) in rows {
-        println!("{kind:<12} {count:>12}");
+        outln!("{kind:<12} {count:>12}");
     }
-    println!("content {content}");
+    outln!("content {content}");
     if *left_out > 0 {
-        println!("{left_out} rows have expired since the export and are left out");
+        outln!("{left_out} rows have expired since the export and are left out");
     }
     match check {
-        true => println!("`{}` of {exported_at} is whole", file.display()),
-        false => println!("the store holds what `{}` says, and nothing is violated; start the service", file.display()),
+        true => outln!("`{}` of {exported_at} is whole", file.display()),
+        false => outln!("the store holds what `{}` says, and nothing is violated; start the service", file.display()),
     }
     Ok(ExitCode::SUCCESS)
 }

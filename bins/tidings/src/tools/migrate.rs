@@ -33,8 +33,8 @@ pub(crate) async fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
     let migration = migrate::migrate(&tool.load()?, backup, progress).await?;
     bar.finish_and_clear();
     match migration {
-        Migration::NotNeeded if json => println!("{}", serde_json::to_string_pretty(&json!({ "migrated": false }))?),
-        Migration::NotNeeded => println!("the store is of this version's format already; nothing was done"),
+        Migration::NotNeeded if json => outln!("{}", serde_json::to_string_pretty(&json!({ "migrated": false }))?),
+        Migration::NotNeeded => outln!("the store is of this version's format already; nothing was done"),
         Migration::Done(migrated) => {
             let Migrated { from, to, backup, contents, findings } = *migrated;
             let report = Report::from(&findings);
@@ -44,17 +44,15 @@ pub(crate) async fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
                     "migrated": is_clean, "from": from, "to": to, "backup": backup, "rows": contents.rows(),
                     "verify": report,
                 });
-                println!("{}", serde_json::to_string_pretty(&answer)?);
+                outln!("{}", serde_json::to_string_pretty(&answer)?);
             } else {
                 verify::print(&report);
                 let (file, mib) = (backup.display(), contents.bytes.div_ceil(1 << 20));
-                println!("the store as it was, in format {from}, is in `{file}` ({mib} MiB); it holds keys");
+                outln!("the store as it was, in format {from}, is in `{file}` ({mib} MiB); it holds keys");
                 if is_clean {
-                    println!("{} rows were brought into format {to}; start the service", contents.rows());
+                    outln!("{} rows were brought into format {to}; start the service", contents.rows());
                 } else {
-                    println!(
-                        "the store is still of format {from}, because in format {to} it would violate an invariant"
-                    );
+                    outln!("the store is still of format {from}, because in format {to} it would violate an invariant");
                 }
             }
             return Ok(exit(!is_clean));

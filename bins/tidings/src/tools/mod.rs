@@ -5,11 +5,14 @@ pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod migrate;
+mod progress_lines;
 pub(crate) mod reconcile;
 #[cfg(feature = "fleet")]
 pub(crate) mod recover_counter;
 pub(crate) mod repair;
 pub(crate) mod restore;
+#[cfg(feature = "fleet")]
+pub(crate) mod restore_tables;
 #[cfg(feature = "fleet")]
 pub(crate) mod schema;
 pub(crate) mod verify;
@@ -17,11 +20,13 @@ pub(crate) mod verify;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use server::config::Config;
 
+use self::progress_lines::ProgressLines;
 use crate::serve::ConfigArgs;
 
 /// The service that the command works on.
@@ -44,26 +49,32 @@ impl ToolArgs {
     }
 }
 
-/// A progress bar on standard error, which draws on a terminal only.
-fn bar(template: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(template).expect("the template is valid");
+/// A progress bar on standard error. If that is no terminal, it writes the text as a line every few seconds.
+fn bar(graph: &str, text: &str) -> ProgressBar {
+    let is_terminal = std::io::stderr().is_terminal();
+    let template = if is_terminal { format!("{graph} {text}") } else { text.to_owned() };
+    let style = ProgressStyle::with_template(&template).expect("the template is valid");
     let bar = ProgressBar::no_length().with_style(style);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
+    if !is_terminal {
+        bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(ProgressLines::default()), 1));
     }
     bar
 }
 
 /// A progress bar that counts bytes.
 fn bytes_bar() -> ProgressBar {
-    bar("{bar:30} {bytes}/{total_bytes} ({bytes_per_sec}, {elapsed}, {eta} left)")
+    bar("{bar:30}", "{bytes}/{total_bytes} ({bytes_per_sec}, {elapsed}, {eta} left)")
 }
 
 /// A progress bar for work in stages, and the function that advances it.
 fn staged_bar(unit: &str) -> (ProgressBar, impl Fn(&str, u64, u64)) {
-    let bar = bar(&format!("{{bar:30}} {{pos}}/{{len}} {unit} ({{msg}}, {{elapsed}}, {{eta}} left)"));
+    let bar = bar("{bar:30}", &format!("{{pos}}/{{len}} {unit} ({{msg}}, {{elapsed}}, {{eta}} left)"));
     let moving = bar.clone();
     let draw = move |stage: &str, read, all| {
+        if moving.length().is_none() {
+            // A slow stage is silent for long.
+            moving.enable_steady_tick(Duration::from_secs(1));
+        }
         moving.set_length(all);
         moving.set_position(read);
         if moving.message() != stage {

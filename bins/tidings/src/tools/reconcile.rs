@@ -49,7 +49,7 @@ pub(crate) async fn run(arguments: ReconcileArgs) -> anyhow::Result<ExitCode> {
     .await?;
     bar.finish_and_clear();
     if json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print(&report, republish);
     }
@@ -58,9 +58,9 @@ pub(crate) async fn run(arguments: ReconcileArgs) -> anyhow::Result<ExitCode> {
 
 fn print(report: &Report, republish: bool) {
     let Report { since, chats, events, repeated, messages, .. } = report;
-    println!("compared since {since}: {messages} messages of the store and {events} events of {chats} chats");
-    println!();
-    println!("{:<11} {:>8}", "", "found");
+    outln!("compared since {since}: {messages} messages of the store and {events} events of {chats} chats");
+    outln!();
+    outln!("{:<11} {:>8}", "", "found");
     let rows = [
         ("missing", report.missing.len(), "messages without an event"),
         ("orphaned", report.orphaned.len(), "events without a message: a defect, report it"),
@@ -69,41 +69,39 @@ fn print(report: &Report, republish: bool) {
         ("repeated", *repeated as usize, "duplicate events in the log, which are harmless"),
     ];
     for (name, count, meaning) in rows {
-        println!("{name:<11} {count:>8}  {meaning}");
+        outln!("{name:<11} {count:>8}  {meaning}");
     }
-    println!();
+    outln!();
     examples("missing", &report.missing);
     examples("orphaned", &report.orphaned);
     examples("late", &report.late);
     for chat_id in report.overdue.iter().take(EXAMPLES) {
-        println!("overdue: {chat_id}");
+        outln!("overdue: {chat_id}");
     }
     if report.republished > 0 {
-        println!("{} events were republished", report.republished);
+        outln!("{} events were republished", report.republished);
     }
     if report.stopped_at_limit {
-        println!(
-            "it stopped at --limit, so there may be more, and nothing was republished; raise it, or name a --chat"
-        );
+        outln!("it stopped at --limit, so there may be more, and nothing was republished; raise it, or name a --chat");
     } else if !report.missing.is_empty() && !republish {
-        println!("`tidings log reconcile --republish` publishes the missing events");
+        outln!("`tidings log reconcile --republish` publishes the missing events");
     }
     if !report.overdue.is_empty() {
-        println!("start a process with the role ingest or api: it publishes the overdue events");
+        outln!("start a process with the role ingest or api: it publishes the overdue events");
     }
     if report.uncovered_events > 0 {
-        println!("{} events were of more chats than fit into memory; narrow it with --since", report.uncovered_events);
+        outln!("{} events were of more chats than fit into memory; narrow it with --since", report.uncovered_events);
     }
     if !report.has_findings() {
-        println!("store and log agree");
+        outln!("store and log agree");
     }
 }
 
 fn examples(name: &str, findings: &[ReconcileFinding]) {
     for ReconcileFinding { chat_id, sequence, message_id } in findings.iter().take(EXAMPLES) {
-        println!("{name}: {chat_id} sequence {sequence} {message_id}");
+        outln!("{name}: {chat_id} sequence {sequence} {message_id}");
     }
     if findings.len() > EXAMPLES {
-        println!("{name}: and {} more; --json lists all", findings.len() - EXAMPLES);
+        outln!("{name}: and {} more; --json lists all", findings.len() - EXAMPLES);
     }
 }

@@ -52,12 +52,12 @@ fn would_do(chat_id: ChatId, counter: Counter, json: bool) -> anyhow::Result<Exi
     };
     if json {
         let answer = json!({ "chat_id": chat_id, "counter": name, "highest": highest, "done": false });
-        println!("{}", serde_json::to_string_pretty(&answer)?);
+        outln!("{}", serde_json::to_string_pretty(&answer)?);
     } else {
-        println!("the counter of `{chat_id}` {says}");
-        println!("the highest sequence of messages and watermarks is {highest}");
-        println!("it would be restored to that, or to a higher one of a send of the last 7 days");
-        println!("nothing was changed; pass --yes and --reason to perform it");
+        outln!("the counter of `{chat_id}` {says}");
+        outln!("the highest sequence of messages and watermarks is {highest}");
+        outln!("it would be restored to that, or to a higher one of a send of the last 7 days");
+        outln!("nothing was changed; pass --yes and --reason to perform it");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -74,12 +74,12 @@ fn done(chat_id: ChatId, recovery: Recovery, json: bool) -> anyhow::Result<ExitC
             let answer = json!({
                 "chat_id": chat_id, "before": before, "sequence": sequence, "published": published, "done": true,
             });
-            println!("{}", serde_json::to_string_pretty(&answer)?);
+            outln!("{}", serde_json::to_string_pretty(&answer)?);
         }
         Recovery::Restored { sequence, published, .. } => {
-            println!("the counter of `{chat_id}` says {sequence}; the next message is {}", sequence.next());
-            println!("messages above {published} are published, some of them maybe again");
-            println!("send a message to the chat to see that it works, and document the incident");
+            outln!("the counter of `{chat_id}` says {sequence}; the next message is {}", sequence.next());
+            outln!("messages above {published} are published, some of them maybe again");
+            outln!("send a message to the chat to see that it works, and document the incident");
         }
     }
     Ok(ExitCode::SUCCESS)

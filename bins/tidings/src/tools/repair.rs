@@ -22,7 +22,7 @@ pub(crate) struct RepairArgs {
 pub(crate) async fn run(arguments: RepairArgs) -> anyhow::Result<ExitCode> {
     let RepairArgs { into, tool } = arguments;
     let json = tool.json;
-    let stage = bar("{spinner} {msg} ({elapsed})");
+    let stage = bar("{spinner}", "{msg} ({elapsed})");
     let (rows, draw) = staged_bar("rows");
     let verifying = |AuditProgress { stage, read, all }: AuditProgress| draw(stage, read, all);
     let progress = |next: &'static str| {
@@ -33,10 +33,10 @@ pub(crate) async fn run(arguments: RepairArgs) -> anyhow::Result<ExitCode> {
     stage.finish_and_clear();
     rows.finish_and_clear();
     if json {
-        println!("{}", serde_json::to_string_pretty(&answer(&repair))?);
+        outln!("{}", serde_json::to_string_pretty(&answer(&repair))?);
     } else {
         print(&repair);
-        println!("start the new store with `tidings serve --data-dir {}`", into.display());
+        outln!("start the new store with `tidings serve --data-dir {}`", into.display());
     }
     let Repair { repaired, lost_keys, findings } = &repair;
     let is_whole = repaired.unreadable.is_empty() && repaired.left_out.is_empty() && lost_keys.is_empty();
@@ -61,35 +61,32 @@ fn answer(Repair { repaired, lost_keys, findings }: &Repair) -> Value {
 
 fn print(Repair { repaired, lost_keys, findings }: &Repair) {
     for part in &repaired.unreadable {
-        println!("unreadable: {}: {}", part.file.display(), part.reason);
+        outln!("unreadable: {}: {}", part.file.display(), part.reason);
     }
     for name in lost_keys {
-        println!("unreadable: key file {name}; all users must sign in again");
+        outln!("unreadable: key file {name}; all users must sign in again");
     }
     for (kind, count) in &repaired.saved {
-        println!("saved: {count} of {kind}");
+        outln!("saved: {count} of {kind}");
     }
     for (kind, count) in &repaired.left_out {
-        println!("left out: {count} of {kind}, which do not decode");
+        outln!("left out: {count} of {kind}, which do not decode");
     }
     for chat_id in &repaired.recovered_chats {
-        println!("chat {chat_id} was rebuilt from its members and messages");
+        outln!("chat {chat_id} was rebuilt from its members and messages");
     }
     for (chat_id, Missing { lost, lost_or_expired }) in &repaired.missing {
         if !lost.is_empty() {
-            println!("chat {chat_id}: lost messages {}", ranges(lost));
+            outln!("chat {chat_id}: lost messages {}", ranges(lost));
         }
         if !lost_or_expired.is_empty() {
-            println!(
-                "chat {chat_id}: no trace of messages {}, which were lost or had expired",
-                ranges(lost_or_expired)
-            );
+            outln!("chat {chat_id}: no trace of messages {}, which were lost or had expired", ranges(lost_or_expired));
         }
     }
     if repaired.missing.is_empty() {
-        println!("no message is missing");
+        outln!("no message is missing");
     }
-    println!();
+    outln!();
     verify::print(&Report::from(findings));
 }
 

@@ -36,10 +36,10 @@ pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
         let contents = restore::check(&file, progress)?;
         bar.finish_and_clear();
         if json {
-            println!("{}", serde_json::to_string_pretty(&backup::answer(&contents))?);
+            outln!("{}", serde_json::to_string_pretty(&backup::answer(&contents))?);
         } else {
             backup::print(&contents);
-            println!("nothing in it is damaged");
+            outln!("nothing in it is damaged");
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -52,15 +52,15 @@ pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
     let report = Report::from(&findings);
     if json {
         let answer = json!({ "backup": backup::answer(&contents), "directory": directory, "verify": report });
-        println!("{}", serde_json::to_string_pretty(&answer)?);
+        outln!("{}", serde_json::to_string_pretty(&answer)?);
     } else {
         backup::print(&contents);
-        println!();
+        outln!();
         verify::print(&report);
         if findings.is_clean() {
-            println!("`{}` is restored; start it with `tidings serve --data-dir {0}`", directory.display());
+            outln!("`{}` is restored; start it with `tidings serve --data-dir {0}`", directory.display());
         } else {
-            println!("the restored store violates an invariant, and is kept in `{}`", directory.display());
+            outln!("the restored store violates an invariant, and is kept in `{}`", directory.display());
         }
     }
     Ok(exit(!findings.is_clean()))

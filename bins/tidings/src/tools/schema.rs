@@ -48,6 +48,8 @@ enum SchemaFormat {
     Cloudformation,
     /// An AWS CloudFormation template: the alarms of tables and their indexes.
     Alarms,
+    /// An AWS CloudFormation template: scheduled backups of the tables.
+    Backups,
     /// IAM policies of the roles.
     Iam,
     /// Commands that create the topics.
@@ -70,14 +72,15 @@ fn show(arguments: ShowArgs) -> anyhow::Result<ExitCode> {
         SchemaFormat::Table => schema::Format::Table,
         SchemaFormat::Cloudformation => schema::Format::Cloudformation,
         SchemaFormat::Alarms => schema::Format::Alarms,
+        SchemaFormat::Backups => schema::Format::Backups,
         SchemaFormat::Kafka => schema::Format::Kafka,
     };
     let json = tool.json;
     let config = tool.load()?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&schema::show_json(&config, &format)?)?);
+        outln!("{}", serde_json::to_string_pretty(&schema::show_json(&config, &format)?)?);
     } else {
-        print!("{}", schema::show(&config, &format)?);
+        out!("{}", schema::show(&config, &format)?);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,20 +90,20 @@ async fn apply(tool: ToolArgs) -> anyhow::Result<ExitCode> {
     let config = tool.load()?;
     let Applied { changed, left } = schema::apply(&config, |step| eprintln!("{step}")).await?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "changed": changed, "left": left }))?);
+        outln!("{}", serde_json::to_string_pretty(&json!({ "changed": changed, "left": left }))?);
         return Ok(exit(!left.is_empty()));
     }
     for drift in &changed {
-        println!("no longer: {drift}");
+        outln!("no longer: {drift}");
     }
     for drift in &left {
-        println!("left: {drift}");
+        outln!("left: {drift}");
     }
     if !left.is_empty() {
-        println!("the remaining differences need a new table or topic, or a manual change");
+        outln!("the remaining differences need a new table or topic, or a manual change");
     }
     if changed.is_empty() && left.is_empty() {
-        println!("everything was as defined; nothing was changed");
+        outln!("everything was as defined; nothing was changed");
     }
     note_log(&config);
     Ok(exit(!left.is_empty()))
@@ -111,15 +114,15 @@ async fn diff(tool: ToolArgs) -> anyhow::Result<ExitCode> {
     let config = tool.load()?;
     let drifts = schema::diff(&config).await?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "drift": drifts }))?);
+        outln!("{}", serde_json::to_string_pretty(&json!({ "drift": drifts }))?);
         return Ok(exit(!drifts.is_empty()));
     }
     for drift in &drifts {
-        println!("{drift}");
+        outln!("{drift}");
     }
     match drifts.len() {
-        0 => println!("everything is as defined"),
-        _ => println!("run `tidings store schema apply` to create the missing ones"),
+        0 => outln!("everything is as defined"),
+        _ => outln!("run `tidings store schema apply` to create the missing ones"),
     }
     note_log(&config);
     Ok(exit(!drifts.is_empty()))
@@ -127,6 +130,6 @@ async fn diff(tool: ToolArgs) -> anyhow::Result<ExitCode> {
 
 fn note_log(config: &Config) {
     if !schema::has_log(config) {
-        println!("topics were left alone: `kafka.brokers` is not set");
+        outln!("topics were left alone: `kafka.brokers` is not set");
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use server::tools::backup::RATE_MIB_MAX;
 use server::tools::verify::{
-    self, AuditProgress, DamagedFile, Manner, RATE, RATE_MIB, Report, ScrubbedFiles, Verified,
+    self, AuditProgress, DamagedFile, Manner, RATE_MAX, RATE_MIB, Report, ScrubbedFiles, Verified,
 };
 
 use super::{ToolArgs, exit, staged_bar};
@@ -20,11 +20,12 @@ const CANNOT_LOOK: u8 = 2;
 pub(crate) struct VerifyArgs {
     /// Asks the running service on one machine, which checks its own store while it serves. Uses the configured admin
     /// listener unless an address is given.
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["checkpoint", "resume"])]
-    admin: Option<Option<SocketAddr>>,
-    /// Maximum rows read per second.
-    #[arg(long, default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    rate: u32,
+    #[arg(long, alias = "admin", value_name = "ADDR", conflicts_with_all = ["checkpoint", "resume"])]
+    admin_listen: Option<Option<SocketAddr>>,
+    /// Maximum rows read per second. Without it, a running service reads faster while its commits are fast, a fleet is
+    /// read at 2000, and a stopped service without a limit.
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(RATE_MAX)))]
+    rate: Option<u32>,
     /// Verifies every checksum in the files of an embedded store first. Rows are not read if a file is damaged.
     #[arg(long)]
     deep: bool,
@@ -48,7 +49,7 @@ pub(crate) async fn run(arguments: VerifyArgs) -> anyhow::Result<ExitCode> {
     match look(arguments).await {
         Ok(verified) => {
             if json {
-                println!("{}", serde_json::to_string_pretty(&verified)?);
+                outln!("{}", serde_json::to_string_pretty(&verified)?);
             } else {
                 print_verified(&verified);
             }
@@ -62,15 +63,20 @@ pub(crate) async fn run(arguments: VerifyArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn look(arguments: VerifyArgs) -> anyhow::Result<Verified> {
-    let VerifyArgs { admin, rate, deep, rate_mib, checkpoint, resume, tool } = arguments;
+    let VerifyArgs { admin_listen, rate, deep, rate_mib, checkpoint, resume, tool } = arguments;
     let (rows_bar, draw_rows) = staged_bar("rows");
     let (files_bar, draw_files) = staged_bar("bytes");
     let draw = |stage: &str, read, all| {
-        let draw: &dyn Fn(&str, u64, u64) = if stage == "files" { &draw_files } else { &draw_rows };
-        draw(stage, read, all);
+        if stage == "files" {
+            return draw_files(stage, read, all);
+        }
+        if !files_bar.is_finished() {
+            files_bar.finish_and_clear();
+        }
+        draw_rows(stage, read, all);
     };
     let rate_mib = deep.then_some(rate_mib);
-    let verified = match admin {
+    let verified = match admin_listen {
         Some(address) => AdminArgs::of(tool, address).connect()?.verify(rate, rate_mib, draw).await?,
         None => {
             let config = tool.load()?;
@@ -97,19 +103,19 @@ async fn look(arguments: VerifyArgs) -> anyhow::Result<Verified> {
 fn print_verified(verified: &Verified) {
     let Some(ScrubbedFiles { files, bytes, damaged }) = &verified.files else { return print(&verified.report) };
     if damaged.is_empty() {
-        println!("{files} files with {bytes} bytes check out");
-        println!();
+        outln!("{files} files with {bytes} bytes check out");
+        outln!();
         return print(&verified.report);
     }
     for DamagedFile { file, table, reason } in damaged {
         match table {
-            Some(table) => println!("{file} (table `{table}`): {reason}"),
-            None => println!("{file}: {reason}"),
+            Some(table) => outln!("{file} (table `{table}`): {reason}"),
+            None => outln!("{file}: {reason}"),
         }
     }
-    println!();
-    println!("{} damaged, {files} files with {bytes} bytes check out; rows were not checked.", damaged.len());
-    println!(
+    outln!();
+    outln!("{} damaged, {files} files with {bytes} bytes check out; rows were not checked.", damaged.len());
+    outln!(
         "Restore a backup with `tidings store restore`, or copy what is readable into a new directory with \
          `tidings store repair`."
     );
@@ -117,20 +123,20 @@ fn print_verified(verified: &Verified) {
 
 pub(super) fn print(report: &Report) {
     let width = report.invariants.iter().map(|line| line.name.len()).max().unwrap_or(0);
-    println!("{:<width$} {:>12} {:>10}", "", "checked", "violated");
+    outln!("{:<width$} {:>12} {:>10}", "", "checked", "violated");
     for line in &report.invariants {
-        println!("{:<width$} {:>12} {:>10}", line.name, line.checked, line.violated);
+        outln!("{:<width$} {:>12} {:>10}", line.name, line.checked, line.violated);
     }
-    println!();
+    outln!();
     for line in report.invariants.iter().filter(|line| line.violated > 0) {
         for example in line.examples.iter().take(EXAMPLES) {
-            println!("{}: {example}", line.name);
+            outln!("{}: {example}", line.name);
         }
         if line.violated > EXAMPLES as u64 {
-            println!("{}: and {} more; --json lists some of them", line.name, line.violated - EXAMPLES as u64);
+            outln!("{}: and {} more; --json lists some of them", line.name, line.violated - EXAMPLES as u64);
         }
     }
     if report.invariants.iter().all(|line| line.violated == 0) {
-        println!("nothing is violated");
+        outln!("nothing is violated");
     }
 }

@@ -94,7 +94,7 @@ async fn a_backup_under_load_has_every_ack_before_its_moment_once_and_in_order()
         more_sends(&server, ann, &group).await;
         let admin = server.admin_url();
         let listen = admin.strip_prefix("http://").unwrap();
-        let taken = tidings(&["store", "backup", path, "--json", "--admin", listen], &server.data_dir()).await;
+        let taken = tidings(&["store", "backup", path, "--json", "--admin-listen", listen], &server.data_dir()).await;
         more_sends(&server, ann, &group).await;
         is_enough.store(true, Ordering::Relaxed);
         taken
@@ -166,7 +166,7 @@ async fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let (file, target) = (directory.path().join("backup"), directory.path().join("target"));
     let path = file.to_str().unwrap();
     let running = tidings(&["store", "backup", path], &server.data_dir()).await;
-    assert!(ended(&running, 1).1.contains("use --admin to query the running service"));
+    assert!(ended(&running, 1).1.contains("use --admin-listen to query the running service"));
     server.stop().await;
     let (said, _) = ended(&tidings(&["store", "backup", path], &server.data_dir()).await, 0);
     assert!(said.contains("holds keys"), "{said}");

@@ -6,7 +6,9 @@ use client::{Client, ClientEvent, ClientHandle, Events, SendError, StopReason};
 use domain::{ChatId, ClientMessageId, DeviceId, Sequence, UserId};
 use futures_util::FutureExt;
 use protocol::ErrorCode;
-use protocol::frame::{ChatUpdated, MessageBody, PresenceStatus, ReceiptBody, SendMessage, SendMessageAck};
+use protocol::frame::{
+    ChatUpdated, MessageBody, MessageUpdated, PresenceStatus, ReceiptBody, SendMessage, SendMessageAck,
+};
 use protocol::rest::Tokens;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -238,6 +240,7 @@ async fn take(mut events: Events, storage: Storage) {
         storage.kept().is_idle = false;
         match event {
             Some(ClientEvent::Message(message)) => take_message(&storage, message).await,
+            Some(ClientEvent::Updated(updated)) => take_update(&storage, *updated),
             Some(event) => note(&mut storage.kept(), event),
             None => break,
         }
@@ -255,6 +258,24 @@ async fn take_message(storage: &Storage, message: MessageBody<'static>) {
     kept.held = None;
     kept.positions.insert(message.chat_id, message.sequence);
     kept.messages.entry(message.chat_id).or_default().push(message);
+}
+
+/// Replaces the message of an update by its new state, or removes it.
+fn take_update(storage: &Storage, updated: MessageUpdated<'static>) {
+    let MessageUpdated { update, message } = updated;
+    let mut kept = storage.kept();
+    kept.positions.insert(update.chat_id, update.sequence);
+    let messages = kept.messages.entry(update.chat_id).or_default();
+    match message {
+        Some(message) => {
+            if let Some(known) = messages.iter_mut().find(|known| known.sequence == message.sequence)
+                && known.revision() < message.revision()
+            {
+                *known = message;
+            }
+        }
+        None => messages.retain(|known| known.sequence != update.target_sequence),
+    }
 }
 
 fn note(kept: &mut ApplicationState, event: ClientEvent) {
@@ -283,7 +304,11 @@ fn note(kept: &mut ApplicationState, event: ClientEvent) {
             kept.positions.insert(chat_id, head_sequence);
         }
         ClientEvent::Stopped(reason) => kept.stopped = Some(reason),
-        // The results of sends come with their acks.
-        ClientEvent::Message(_) | ClientEvent::Sent(_) | ClientEvent::SendFailed { .. } | ClientEvent::Refused(_) => {}
+        // Messages and updates have functions of their own. The results of sends come with their acks.
+        ClientEvent::Message(_)
+        | ClientEvent::Updated(_)
+        | ClientEvent::Sent(_)
+        | ClientEvent::SendFailed { .. }
+        | ClientEvent::Refused(_) => {}
     }
 }

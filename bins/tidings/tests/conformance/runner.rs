@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use client::{ApiError, HistoryRange, StopReason};
-use domain::{Body, ChatId, ChatType, ClientMessageId, ContentType, Role, Sequence, Ttl, UserId};
+use domain::{Body, ChatId, ChatType, ClientMessageId, ContentType, Metadata, Role, Sequence, Ttl, UserId};
 use protocol::ErrorCode;
 use protocol::frame::{MessageBody, SendMessage};
 use protocol::rest::{AddMember, CreateChat, UpdateMe};
@@ -22,7 +22,7 @@ pub(crate) async fn run(scenario: ConformanceScenario) {
         phone_numbers: BTreeMap::new(),
         chats: BTreeMap::new(),
         ids: BTreeMap::new(),
-        senders: BTreeMap::new(),
+        sent: BTreeMap::new(),
     };
     for (n, step) in scenario.steps.into_iter().enumerate() {
         if let Err(why) = Box::pin(world.take(step.clone())).await {
@@ -38,8 +38,8 @@ struct World {
     phone_numbers: BTreeMap<String, String>,
     chats: BTreeMap<String, ChatId>,
     ids: BTreeMap<String, ClientMessageId>,
-    /// The sender of each content.
-    senders: BTreeMap<(ChatId, String), UserId>,
+    /// The sender and the metadata of each content.
+    sent: BTreeMap<(ChatId, String), (UserId, Option<Metadata>)>,
 }
 
 /// The state of an awaited condition.
@@ -229,7 +229,13 @@ impl World {
             }
             ScenarioStep::ExpectHistory { device, chat, contents } => {
                 until(async || match self.history(&device, &chat).await {
-                    Ok(history) => ConditionState::of(history, contents.0.clone()),
+                    Ok(history) => match history.iter().find(|message| !self.is_as_sent(message)) {
+                        Some(wrong) => ConditionState::Never(format!("{wrong:?}, which was not sent so")),
+                        None => {
+                            let found: Vec<&str> = history.iter().map(|message| &*message.content).collect();
+                            ConditionState::of(found, texts(&contents))
+                        }
+                    },
                     Err(error) => ConditionState::NotYet(error.to_string()),
                 })
                 .await
@@ -337,14 +343,15 @@ impl World {
         let before = device.storage.kept().queue.len();
         for content in &send.contents.0 {
             // The first device that sends a text is its sender; another one with the same id is refused.
-            self.senders.entry((chat_id, content.clone())).or_insert(device.user_id);
+            self.sent.entry((chat_id, content.clone())).or_insert_with(|| (device.user_id, send.metadata.clone()));
             let message = SendMessage {
                 client_message_id: named.unwrap_or_else(|| uuid::Uuid::new_v4().into()),
                 chat_id,
                 body: Body::new(
                     content.clone().try_into().expect("texts of scenarios are contents"),
                     ContentType::Text,
-                ),
+                )
+                .with_metadata(send.metadata.clone()),
                 ttl: send.ttl_seconds.and_then(Ttl::from_secs),
             };
             device.queue(message).await;
@@ -413,8 +420,9 @@ impl World {
     }
 
     fn is_as_sent(&self, message: &MessageBody<'_>) -> bool {
-        let sender = self.senders.get(&(message.chat_id, message.content.clone().into_owned()));
-        sender == Some(&message.sender_id) && message.content_type == ContentType::Text
+        let sent = self.sent.get(&(message.chat_id, message.content.clone().into_owned()));
+        let is_text = message.content_type == ContentType::Text;
+        is_text && sent.is_some_and(|(sender, metadata)| *sender == message.sender_id && *metadata == received(message))
     }
 
     async fn expect_acked(&self, device: &str) -> Result<(), String> {
@@ -452,17 +460,17 @@ impl World {
         .await
     }
 
-    /// All contents of a chat, oldest first.
-    async fn history(&self, device: &str, chat: &str) -> Result<Vec<String>, ApiError> {
+    /// All messages of a chat, oldest first.
+    async fn history(&self, device: &str, chat: &str) -> Result<Vec<MessageBody<'static>>, ApiError> {
         let (api, chat_id) = (self.device(device).client.api(), self.chats[chat]);
         let range = HistoryRange { before: None, after: Some(Sequence::ZERO), limit: Some(100) };
-        let (mut contents, mut cursor) = (Vec::new(), None);
+        let (mut messages, mut cursor) = (Vec::new(), None);
         loop {
             let page = api.history_page(chat_id, range, cursor.as_deref()).await?;
-            contents.extend(page.data.messages.into_iter().map(|message| message.message.content.into_owned()));
+            messages.extend(page.data.messages.into_iter().map(|message| message.message));
             cursor = page.pagination.next_cursor;
             if cursor.is_none() {
-                return Ok(contents);
+                return Ok(messages);
             }
         }
     }
@@ -485,6 +493,11 @@ impl World {
     fn device_mut(&mut self, name: &str) -> &mut ScenarioDevice {
         self.devices.get_mut(name).expect("the device is signed in")
     }
+}
+
+/// The metadata of a received message.
+fn received(message: &MessageBody<'_>) -> Option<Metadata> {
+    message.metadata.as_deref().cloned()
 }
 
 fn texts(contents: &MessageContents) -> Vec<&str> {

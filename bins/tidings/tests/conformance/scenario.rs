@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::Metadata;
 use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]
@@ -79,6 +80,7 @@ pub(crate) struct SendStep {
     pub(crate) id: Option<String>,
     pub(crate) ttl_seconds: Option<u64>,
     pub(crate) deduplicated: Option<bool>,
+    pub(crate) metadata: Option<Metadata>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

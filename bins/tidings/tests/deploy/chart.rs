@@ -100,6 +100,24 @@ fn kubernetes_takes_a_fleet_of_four_roles() {
 }
 
 #[test]
+fn a_fleet_is_not_rendered_without_a_sender_of_codes() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("values.yaml");
+    let rendered = |otp: &str| {
+        fs::write(&file, format!("otp: {otp}")).unwrap();
+        let mut render = Command::new(engines::chart_render());
+        let output = render.arg(chart()).args(["tidings", "tidings"]).arg(values("fleet")).arg(&file).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    };
+    let refused = rendered(r#"{ sender: "" }"#).unwrap_err();
+    assert!(refused.contains("set otp.webhookUrl; or otp.sender to `config`"), "{refused}");
+    assert!(!rendered("{ sender: config }").unwrap().contains("AUTH__OTP__SENDER"));
+    let senders = |otp| rendered(otp).unwrap().matches("TIDINGS_AUTH__OTP__SENDER, value: log").count();
+    assert_eq!(senders("{ sender: log }"), 1, "only `api` sends codes");
+}
+
+#[test]
 fn kubernetes_takes_every_branch_of_the_chart() {
     let objects = validated("everything");
     assert!(kinds(&objects).contains("Ingress") && !kinds(&objects).contains("NetworkPolicy"));

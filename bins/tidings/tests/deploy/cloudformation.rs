@@ -39,7 +39,7 @@ fn cfn_lint_finds_nothing_wrong_with_the_fleet() {
 }
 
 #[test]
-fn the_alarms_are_those_of_the_schema() {
+fn the_alarms_are_generated_from_the_schema() {
     let mut show = Command::new(env!("CARGO_BIN_EXE_tidings"));
     let alarms = said(show.args(["store", "schema", "show", "--format", "alarms"]).env_clear());
     expect_file!["../../../../deploy/cloudformation/alarms.json"].assert_eq(&alarms);

@@ -117,7 +117,7 @@ fn the_documented_run_of_the_image_starts() {
 }
 
 #[test]
-fn the_image_without_settings_names_those_that_it_needs() {
+fn the_image_without_settings_names_the_required_ones() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = serve_as_in_the_image(&directory.path().join("data"), &[]);
     let mut server = ServerChild(server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());

@@ -173,9 +173,6 @@ async fn code_service() -> (String, Arc<AtomicUsize>) {
 async fn pods_limit_codes_for_each_client_of_the_ingress_and_deliver_them() {
     let tables = DeployedTables::start().await;
     let (url, calls) = code_service().await;
-    let config = fleet_config()
-        .replace("b-1.example:9096,b-2.example:9096,b-3.example:9096", "127.0.0.1:1")
-        .replace("rediss://clustercfg.example:6379", "redis://127.0.0.1:1");
     for (name, component) in [("single", None), ("fleet", Some("api"))] {
         let mut values = json!({
             "secretName": "tidings",
@@ -186,20 +183,58 @@ async fn pods_limit_codes_for_each_client_of_the_ingress_and_deliver_them() {
             "telemetry": { "otlpEndpoint": "http://127.0.0.1:1" },
         });
         if name == "fleet" {
-            values["config"] = config.clone().into();
+            values["config"] = unreachable_engines().into();
         }
         let objects = rendered_with(name, &values);
-        let is_workload = |object: &&Value| {
-            let label = object["metadata"]["labels"]["app.kubernetes.io/component"].as_str();
-            object["spec"]["template"].is_object() && label == component
-        };
-        let workload = objects.iter().find(is_workload).unwrap();
         let before = calls.load(Ordering::Relaxed);
-        let (_files, process) = start_pod(&objects, workload, &tables.environment());
+        let (_files, process) = start_pod(&objects, workload(&objects, component), &tables.environment());
         process.check_metrics(true).await;
         process.check_codes_per_client().await;
         assert_eq!(calls.load(Ordering::Relaxed) - before, 11, "each code is delivered");
         assert_eq!(process.allowed_origin("https://app.example").await.as_deref(), Some("https://app.example"));
         assert_eq!(process.allowed_origin("https://other.example").await, None);
+    }
+}
+
+/// The settings of the fleet with Kafka and Redis at addresses where nothing listens.
+fn unreachable_engines() -> String {
+    let mut config = fleet_config();
+    for (real, unused) in [
+        ("b-1.example:9096,b-2.example:9096,b-3.example:9096", "127.0.0.1:1"),
+        ("rediss://clustercfg.example:6379", "redis://127.0.0.1:1"),
+    ] {
+        assert!(config.contains(real), "{real}");
+        config = config.replace(real, unused);
+    }
+    config
+}
+
+/// The workload of a component; of the only pod, without one.
+fn workload<'a>(objects: &'a [Value], component: Option<&str>) -> &'a Value {
+    let is_workload = |object: &&Value| {
+        let label = object["metadata"]["labels"]["app.kubernetes.io/component"].as_str();
+        object["spec"]["template"].is_object() && label == component
+    };
+    objects.iter().find(is_workload).expect("it is rendered")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_every_role_start_with_their_own_secrets_and_can_be_scraped() {
+    let tables = DeployedTables::start().await;
+    let values = json!({
+        "secretName": "tidings",
+        "otp": { "webhookUrl": "http://127.0.0.1:1/codes" },
+        "config": unreachable_engines(),
+    });
+    let objects = rendered_with("fleet", &values);
+    for (role, engines) in [
+        ("gateway", &["redis"][..]),
+        ("ingest", &["dynamodb", "kafka", "redis"]),
+        ("fanout", &["dynamodb", "kafka consumer", "redis"]),
+        ("api", &["dynamodb", "kafka", "redis"]),
+    ] {
+        let (_files, process) = start_pod(&objects, workload(&objects, Some(role)), &tables.environment());
+        process.check_metrics(true).await;
+        process.check_engines(engines).await;
     }
 }

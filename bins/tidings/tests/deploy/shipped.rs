@@ -92,6 +92,14 @@ impl ShippedProcess {
         assert!(metrics.contains("tidings_build_info"), "{metrics}");
     }
 
+    /// Checks that the process has the engines of its role, and no others.
+    pub(crate) async fn check_engines(&self, expected: &[&str]) {
+        let url = format!("http://127.0.0.1:{}/readyz", self.admin.port());
+        let answer: Value = reqwest::get(url).await.unwrap().json().await.unwrap();
+        let engines: Vec<&str> = answer["dependencies"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(engines, expected, "{answer}");
+    }
+
     /// Checks that each client behind the proxy has its own limit of codes.
     pub(crate) async fn check_codes_per_client(&self) {
         for n in 0..10 {

@@ -151,7 +151,7 @@ impl Stack {
 }
 
 #[test]
-fn codes_are_not_written_to_the_log_unless_somebody_asks_for_it() {
+fn codes_are_written_to_the_log_only_on_request() {
     let violated = Stack::of(&[]).violated_rules();
     assert_eq!(violated.len(), 2, "{violated:?}");
     assert!(violated[0].contains("OtpWebhookUrl") && violated[1].contains("OtpSecretArn"), "{violated:?}");

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use domain::{Body, ChatId, ContentType, IngestError, UserId};
 use futures_util::future::join_all;
-use ports::{Identity, Ingest, ProcessRole, SendRequest, Sent};
+use ports::{Identity, Ingest, ProcessRole, SendContent, SendRequest, Sent};
 use rpc::RemoteIngest;
 use uuid::Uuid;
 
@@ -58,8 +58,10 @@ async fn two_ingest_processes_that_commit_for_one_chat_make_one_sequence_and_sha
             chat_id: chat,
             sender_id,
             client_message_id: Uuid::new_v4().into(),
-            body: Body::new(n.to_string().try_into().unwrap(), ContentType::Text),
-            ttl: None,
+            content: SendContent::Message {
+                body: Body::new(n.to_string().try_into().unwrap(), ContentType::Text),
+                ttl: None,
+            },
             origin_connection_id: None,
             assertion: assertion.clone(),
         };

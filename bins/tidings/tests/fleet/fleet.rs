@@ -8,11 +8,12 @@ use ports::ProcessRole;
 use crate::balancer::Balancer;
 use crate::credentials::Credentials;
 use crate::engine::FleetEngines;
+use crate::network::FleetNetwork;
 use crate::process::{PATIENCE, TestServer as Process, this_release};
 
 /// Number of processes of each role.
 pub(crate) const SIZES: [(ProcessRole, usize); 4] =
-    [(ProcessRole::Ingest, 2), (ProcessRole::Fanout, 2), (ProcessRole::Api, 1), (ProcessRole::Gateway, 2)];
+    [(ProcessRole::Ingest, 2), (ProcessRole::Fanout, 2), (ProcessRole::Api, 2), (ProcessRole::Gateway, 2)];
 
 /// The processes of a fleet and their engines. All of them end with the test.
 pub(crate) struct TestFleet {
@@ -26,6 +27,8 @@ pub(crate) struct TestFleet {
 pub(crate) struct Base {
     pub(crate) engines: FleetEngines,
     pub(crate) credentials: Credentials,
+    /// Proxies between the processes and to their engines; `None` if they are connected directly.
+    pub(crate) network: Option<FleetNetwork>,
     environment: Vec<(String, String)>,
 }
 
@@ -41,10 +44,16 @@ impl TestFleet {
         credentials: Credentials,
         environment: Vec<(String, String)>,
     ) -> Self {
-        let base = Base { engines: FleetEngines::start().await, credentials, environment };
-        let all = SIZES.into_iter().flat_map(|(role, count)| (0..count).map(move |n| (role, n)));
-        let start = async |(role, n)| (role, n, Process::start_program(program.clone(), base.environment(role)).await);
-        let processes = join_all(all.map(start)).await;
+        let base = Base { engines: FleetEngines::start().await, credentials, network: None, environment };
+        Self::start_base(program, base).await
+    }
+
+    /// A fleet of a release on these engines.
+    pub(crate) async fn start_base(program: PathBuf, base: Base) -> Self {
+        let start = async |(role, n)| {
+            (role, n, Process::start_program(program.clone(), base.member_environment(role, n)).await)
+        };
+        let processes = join_all(members().map(start)).await;
         let addresses = |of: ProcessRole| -> Vec<SocketAddr> {
             processes.iter().filter(|(role, ..)| *role == of).map(|(.., process)| process.address()).collect()
         };
@@ -90,10 +99,17 @@ impl TestFleet {
         self.processes.iter_mut().map(|(.., process)| process)
     }
 
-    /// Waits until every process knows all others, and both fanout processes have partitions of the log.
+    /// Waits until every process knows all others, and every consumer has partitions of the log.
     pub(crate) async fn settled(&self) {
         let deadline = Instant::now() + PATIENCE;
-        let lack = || self.processes.iter().find_map(|(role, n, process)| lack(*role, *n, &process.last_log()));
+        let groups = |role| match role {
+            ProcessRole::Fanout => &["fanout"][..],
+            ProcessRole::Api if self.base.has_webhook() => &["notify", "webhook"],
+            ProcessRole::Api => &["notify"],
+            ProcessRole::Gateway | ProcessRole::Ingest => &[],
+        };
+        let lack =
+            || self.processes.iter().find_map(|(role, n, process)| lack(*role, *n, groups(*role), &process.last_log()));
         while let Some(lack) = lack() {
             assert!(Instant::now() < deadline, "{lack}");
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -101,7 +117,28 @@ impl TestFleet {
     }
 }
 
+/// All processes of a fleet, by role and number.
+pub(crate) fn members() -> impl Iterator<Item = (ProcessRole, usize)> {
+    SIZES.into_iter().flat_map(|(role, count)| (0..count).map(move |n| (role, n)))
+}
+
 impl Base {
+    /// State for a fleet that connects to these engines.
+    pub(crate) fn on(engines: FleetEngines, environment: Vec<(String, String)>) -> Self {
+        Self { engines, credentials: Credentials::role_secrets(), network: None, environment }
+    }
+
+    /// The environment of one process, with its addresses in the network.
+    fn member_environment(&self, role: ProcessRole, number: usize) -> Vec<(String, String)> {
+        let mut environment = self.environment(role);
+        environment.extend(self.network.iter().flat_map(|network| network.environment(role, number)));
+        environment
+    }
+
+    fn has_webhook(&self) -> bool {
+        self.environment.iter().any(|(name, _)| name == "TIDINGS_WEBHOOK__URL")
+    }
+
     /// The environment of a role, which limits its access: a gateway has no table and no topic.
     pub(crate) fn environment(&self, role: ProcessRole) -> Vec<(String, String)> {
         let mut environment = self.engines.environment(role);
@@ -114,7 +151,7 @@ impl Base {
 }
 
 /// A peer or assignment that is missing, according to the log of a process.
-fn lack(role: ProcessRole, n: usize, log: &str) -> Option<String> {
+fn lack(role: ProcessRole, n: usize, groups: &[&str], log: &str) -> Option<String> {
     for (other, count) in SIZES {
         let known = log.rsplit_once(&format!("role={other} processes=")).map_or("0", |(_, rest)| rest);
         if !known.starts_with(&count.to_string()) {
@@ -123,6 +160,12 @@ fn lack(role: ProcessRole, n: usize, log: &str) -> Option<String> {
     }
     // The second is how the release before logs it.
     let assigned = ["event log partitions assigned", "partitions of the log are assigned"];
-    let has_part = assigned.iter().any(|line| log.contains(&format!("{line} group=\"fanout\"")));
-    (role == ProcessRole::Fanout && !has_part).then(|| format!("{role} {n} has no part of the log"))
+    // A consumer whose partitions were revoked for another one waits for its new ones.
+    let has_part = |group: &str| {
+        let of_group = format!("group=\"{group}\" partitions=");
+        let last = log.lines().rev().find(|line| line.contains(&of_group));
+        last.is_some_and(|line| assigned.iter().any(|words| line.contains(words)))
+    };
+    let without = groups.iter().find(|group| !has_part(group));
+    without.map(|group| format!("{role} {n} has no part of the log as {group}"))
 }

@@ -17,7 +17,7 @@ const EXPIRY: Duration = Duration::from_secs(15);
 const ANNOUNCED: Duration = Duration::from_secs(5);
 
 /// Connects a device to one of the gateways, and returns the connection id too.
-async fn connect_to(server: &TestServer, gateway: usize, device: &TestDevice) -> (TestSocket, String) {
+pub(crate) async fn connect_to(server: &TestServer, gateway: usize, device: &TestDevice) -> (TestSocket, String) {
     let mut handshake = device.handshake();
     let address = server.fleet.process(ProcessRole::Gateway, gateway).address();
     *handshake.uri_mut() = format!("ws://{address}/v1/ws").parse().unwrap();

@@ -1,9 +1,7 @@
-//! The fleet: the real binary as seven processes, on real engines, behind one address.
+//! The fleet: the real binary as eight processes, two of each role, on real engines, behind one address.
 //!
-//! The contract with clients is that of a single process, so the same tests verify it. Left out are `drain`, `floods`,
-//! `idle` and `slow_consumer`, which inspect the memory, the signals and the socket buffers of one process; `kills`,
-//! which the drills cover better; and `webhook_order`, because a log of many topics has no order between kinds of
-//! events.
+//! The contract with clients is that of a single process, so the same tests verify it. `left_out` names those that are
+//! left out.
 #![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 mod balancer;
@@ -11,6 +9,7 @@ mod credentials;
 mod engine;
 mod fleet;
 mod health_checks;
+mod network;
 #[path = "../it/server.rs"]
 mod process;
 mod rules;
@@ -19,14 +18,20 @@ mod thief;
 
 mod crossing;
 mod drills;
+mod encrypted;
 mod fighting;
 mod gateways;
 mod histories;
 mod impersonation;
+mod left_out;
+mod lost_revocations;
+mod partitions;
 mod passkeys;
 mod published;
 mod readiness;
+mod restore;
 mod roles;
+mod takeover;
 mod traces;
 mod upgrade;
 mod verify;
@@ -58,14 +63,22 @@ mod traced;
 
 #[path = "../it/account.rs"]
 mod account;
+#[path = "../it/administration.rs"]
+mod administration;
+#[path = "../it/authorization/mod.rs"]
+mod authorization;
 #[path = "../it/blocks.rs"]
 mod blocks;
+#[path = "../it/codes.rs"]
+mod codes;
 #[path = "../it/consent.rs"]
 mod consent;
 #[path = "../it/delivery.rs"]
 mod delivery;
 #[path = "../it/expiry.rs"]
 mod expiry;
+#[path = "../it/frame_floods.rs"]
+mod frame_floods;
 #[path = "../it/frames.rs"]
 mod frames;
 #[path = "../it/handshake.rs"]
@@ -76,12 +89,18 @@ mod limits;
 mod metadata;
 #[path = "../it/names.rs"]
 mod names;
+#[path = "../it/openapi.rs"]
+mod openapi;
 #[path = "../it/presence.rs"]
 mod presence;
+#[path = "../it/reports.rs"]
+mod reports;
 #[path = "../it/rest.rs"]
 mod rest;
 #[path = "../it/restart.rs"]
 mod restart;
+#[path = "../it/retention.rs"]
+mod retention;
 #[path = "../it/revocation.rs"]
 mod revocation;
 #[path = "../it/routes.rs"]
@@ -96,6 +115,8 @@ mod sends;
 mod suspension;
 #[path = "../it/syncs.rs"]
 mod syncs;
+#[path = "../it/updates.rs"]
+mod updates;
 #[path = "../it/use_cases.rs"]
 mod use_cases;
 #[path = "../it/web_push.rs"]

@@ -5,11 +5,18 @@ use tempfile::NamedTempFile;
 
 use crate::fleet::SIZES;
 use crate::process::TestServer as Process;
+use crate::rules::rules;
 use crate::server::{TestServer, TestSocket};
 
-#[tokio::test]
-async fn each_role_answers_its_own_routes_alone() {
-    let server = TestServer::start().await;
+// In this order: a process without the secret causes warnings, which the first rule would find.
+rules!(
+    a_healthy_fleet_refuses_no_call_and_logs_no_warning,
+    each_role_answers_its_own_routes_alone,
+    a_gateway_without_the_secret_gets_no_data,
+    an_ingest_process_without_the_secret_gets_no_send,
+);
+
+async fn each_role_answers_its_own_routes_alone(server: &TestServer) {
     let http = reqwest::Client::new();
     for (role, _) in SIZES {
         let process = server.fleet.process(role, 0);
@@ -26,6 +33,23 @@ async fn each_role_answers_its_own_routes_alone() {
     }
 }
 
+async fn a_healthy_fleet_refuses_no_call_and_logs_no_warning(server: &TestServer) {
+    let (ann, bob) = (server.sign_up("Ann").await, server.sign_up("Bob").await);
+    let mut socket = bob.connect().await;
+    let chat_id = ann.direct_chat(&bob).await;
+    ann.send(&chat_id, "hello").await;
+    socket.next_of("message").await;
+    let metrics = server.metrics().await;
+    let refused = metrics.lines().find(|line| line.starts_with("tidings_rpc_forbidden_total") && !line.ends_with(" 0"));
+    assert_eq!(refused, None);
+    let open = metrics.lines().find(|line| line.starts_with("tidings_rpc_breakers_open") && !line.ends_with(" 0"));
+    assert_eq!(open, None);
+    let log = server.log();
+    let is_warning = |line: &&str| line.contains(" WARN ") || line.contains("ERROR ");
+    let warnings: Vec<_> = log.lines().filter(is_warning).filter(|line| !line.contains(" --dev: ")).collect();
+    assert!(warnings.is_empty(), "{}", warnings.join("\n"));
+}
+
 /// A process with a different secret than the others.
 async fn stranger(server: &TestServer, role: ProcessRole, secret: &NamedTempFile) -> Process {
     fs::write(secret.path(), "not the secret of the others").unwrap();
@@ -36,13 +60,11 @@ async fn stranger(server: &TestServer, role: ProcessRole, secret: &NamedTempFile
     Process::start_in(environment).await
 }
 
-#[tokio::test]
-async fn a_gateway_without_the_secret_gets_no_data() {
-    let server = TestServer::start().await;
+async fn a_gateway_without_the_secret_gets_no_data(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let secret = NamedTempFile::new().unwrap();
-    let stranger = stranger(&server, ProcessRole::Gateway, &secret).await;
-    server.until(async || stranger.log().contains("role=api processes=1")).await;
+    let stranger = stranger(server, ProcessRole::Gateway, &secret).await;
+    server.until(async || stranger.log().contains("role=api processes=2")).await;
     let mut handshake = ann.handshake();
     *handshake.uri_mut() = format!("ws://{}/v1/ws", stranger.address()).parse().unwrap();
     let refusal = TestSocket::try_open(handshake).await.err().expect("no process can verify the token").to_string();
@@ -50,12 +72,10 @@ async fn a_gateway_without_the_secret_gets_no_data() {
     server.until(async || stranger.log().contains("rejects our secret")).await;
 }
 
-#[tokio::test]
-async fn an_ingest_process_without_the_secret_gets_no_send() {
-    let server = TestServer::start().await;
+async fn an_ingest_process_without_the_secret_gets_no_send(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let secret = NamedTempFile::new().unwrap();
-    let stranger = stranger(&server, ProcessRole::Ingest, &secret).await;
+    let stranger = stranger(server, ProcessRole::Ingest, &secret).await;
     let known = "role=ingest processes=3";
     for (role, n) in [(ProcessRole::Api, 0), (ProcessRole::Gateway, 0), (ProcessRole::Gateway, 1)] {
         server.until(async || server.fleet.process(role, n).log().contains(known)).await;

@@ -5,14 +5,17 @@ use futures_util::FutureExt;
 /// Declares one test of all these rules, one after the other on the same fleet: a fleet takes seconds to start. The
 /// test tries every rule, and names those that were broken.
 macro_rules! rules {
-    ($($rule:ident),* $(,)?) => {
+    (on $server:expr; $($rule:ident),* $(,)?) => {
         #[tokio::test]
         async fn rules() {
-            let server = $crate::server::TestServer::start().await;
+            let server = $server.await;
             let mut tried = $crate::rules::TriedRules::default();
             $(tried.check(stringify!($rule), Box::pin($rule(&server))).await;)*
             tried.end();
         }
+    };
+    ($($rule:ident),* $(,)?) => {
+        $crate::rules::rules!(on $crate::server::TestServer::start(); $($rule),*);
     };
 }
 pub(crate) use rules;

@@ -17,9 +17,14 @@ use futures_util::future::join_all;
 use ports::ProcessRole;
 
 use crate::credentials::Credentials;
-use crate::fleet::TestFleet;
-pub(crate) use crate::process::{BUSY, PATIENCE, RestResponse, SocketClose, TestDevice, TestSocket, sequences};
-use crate::process::{this_release, unlimited};
+use crate::engine::FleetEngines;
+use crate::fleet::{Base, TestFleet};
+use crate::network::FleetNetwork;
+pub(crate) use crate::process::{
+    ATTEMPTS, BUSY, PATIENCE, RestResponse, SocketClose, TestDevice, TestSocket, sequences,
+};
+use crate::process::{TestServer as Process, this_release, unlimited};
+pub(crate) use people::next_millisecond;
 
 /// A fleet with its own engines. It ends with the test, and the logs of its processes are printed if the test fails.
 pub(crate) struct TestServer {
@@ -66,7 +71,14 @@ impl TestServer {
         Self::start_in(Vec::new()).await
     }
 
-    async fn start_in(environment: Vec<(String, String)>) -> Self {
+    /// A fleet without limits, whose tables can be restored to a point in time.
+    pub(crate) async fn start_recoverable() -> Self {
+        let base = Base::on(FleetEngines::start_recoverable().await, unlimited(&[]));
+        Self::of(TestFleet::start_base(this_release(), base).await)
+    }
+
+    /// A fleet in exactly this environment.
+    pub(crate) async fn start_in(environment: Vec<(String, String)>) -> Self {
         Self::of(TestFleet::start(environment).await)
     }
 
@@ -74,6 +86,19 @@ impl TestServer {
     pub(crate) async fn start_with_credentials(credentials: Credentials, environment: &[(&str, &str)]) -> Self {
         let environment = unlimited(environment);
         Self::of(TestFleet::start_program(this_release(), credentials, environment).await)
+    }
+
+    /// A fleet whose connections to Kafka and Redis are encrypted and authenticated, without limits.
+    pub(crate) async fn start_encrypted() -> Self {
+        let base = Base::on(FleetEngines::start_encrypted().await, unlimited(&[]));
+        Self::of(TestFleet::start_base(this_release(), base).await)
+    }
+
+    /// A fleet whose connections can be stalled, without limits.
+    pub(crate) async fn start_on_network() -> Self {
+        let mut base = Base::on(FleetEngines::start_behind_proxy().await, unlimited(&[]));
+        base.network = Some(FleetNetwork::start(&base.engines).await);
+        Self::of(TestFleet::start_base(this_release(), base).await)
     }
 
     /// A fleet of the previous release, without limits. Its settings let it be upgraded to this release.
@@ -122,6 +147,12 @@ impl TestServer {
         self.fleet.process(ProcessRole::Api, 0).data_dir()
     }
 
+    /// Audits the whole fleet from outside, as an operator does, and asserts that it finds nothing.
+    pub(crate) async fn verify_store(&self) {
+        let (code, report) = crate::verify::verify(self).await;
+        assert_eq!(code, Some(0), "{report}");
+    }
+
     /// The logs of all processes.
     pub(crate) fn log(&self) -> String {
         self.fleet.processes().map(|process| process.log()).collect()
@@ -135,8 +166,28 @@ impl TestServer {
         format!("http://{}", self.address())
     }
 
+    /// The URLs of all processes that serve REST.
+    pub(crate) fn api_urls(&self) -> Vec<String> {
+        let of_api = self.fleet.members().filter(|(role, ..)| *role == ProcessRole::Api);
+        of_api.map(|(.., process)| process.base_url()).collect()
+    }
+
     pub(crate) fn admin_url(&self) -> String {
         self.fleet.process(ProcessRole::Api, 0).admin_url()
+    }
+
+    /// The process whose metrics show a series with a value.
+    pub(crate) async fn showing(&self, series: &str) -> &Process {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            for process in self.fleet.processes() {
+                if process.metrics().await.lines().any(|line| line == series) {
+                    return process;
+                }
+            }
+            assert!(Instant::now() < deadline, "no process shows {series}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// The metrics of all processes, with equal series summed.

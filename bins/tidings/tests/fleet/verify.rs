@@ -5,7 +5,7 @@ use tokio::process::Command;
 use crate::server::TestServer;
 
 /// Checks the whole fleet, as an operator does from outside.
-async fn verify(server: &TestServer) -> (Option<i32>, Value) {
+pub(crate) async fn verify(server: &TestServer) -> (Option<i32>, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
     command
         .args(["store", "verify", "--json", "--rate", "100000"])

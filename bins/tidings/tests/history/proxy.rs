@@ -40,7 +40,11 @@ enum Way {
 impl FaultyProxy {
     /// Starts in front of a server, which may stop and restart.
     pub(crate) async fn start(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        Self::start_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap(), server)
+    }
+
+    /// Starts at an address that clients may know already.
+    pub(crate) fn start_on(listener: TcpListener, server: SocketAddr) -> Self {
         let address = listener.local_addr().unwrap();
         let (weather, watching) = watch::channel(Weather::default());
         let accepting = tokio::spawn(async move {
@@ -53,6 +57,10 @@ impl FaultyProxy {
         Self { address, weather, accepting }
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The URL for clients.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -63,7 +71,7 @@ impl FaultyProxy {
         self.weather.send_modify(|weather| weather.cuts += 1);
     }
 
-    /// Stalls all connections, or resumes them.
+    /// Stalls all connections, or resumes them. Meanwhile an end of a connection does not reach the other side.
     pub(crate) fn stall(&self, stalls: bool) {
         self.weather.send_modify(|weather| weather.stalls = stalls);
     }
@@ -114,15 +122,15 @@ async fn pump(
             () = turn(&mut cuts, |weather| weather.cuts > born) => return Ok(()),
             len = from.read(&mut chunk) => len?,
         };
-        if len == 0 {
-            return Ok(());
-        }
         tokio::select! {
             () = turn(&mut cuts, |weather| weather.cuts > born) => {
                 // Half of the chunk was in flight.
                 return to.write_all(&chunk[..len / 2]).await;
             }
             () = turn(&mut weather, |weather| !weather.stalls) => {}
+        }
+        if len == 0 {
+            return Ok(());
         }
         let Weather { swallows, delay, .. } = *weather.borrow();
         if swallows && way == Way::ToClient {

@@ -6,8 +6,18 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::names::DECEITFUL;
+use crate::rules::rules;
 use crate::server::{TestDevice, TestServer};
 use crate::webhook::{said, tidings};
+
+rules!(
+    users_are_found_shown_made_and_renamed,
+    an_account_is_exported_and_deleted_and_the_store_stays_consistent,
+    chats_are_shown_and_looked_after_in_the_owners_place,
+    operators_cannot_give_a_name_that_deceives_readers,
+    retention_is_for_messages_of_the_past_too,
+    sessions_are_listed_and_ended,
+);
 
 /// An operator; replaces ids and times that differ between runs by fixed names.
 struct CommandOperator<'a> {
@@ -57,15 +67,13 @@ fn named(devices: &[(&TestDevice, &'static str)], others: &[(&str, &'static str)
     users.chain(others.iter().map(|(id, name)| ((*id).to_owned(), *name))).collect()
 }
 
-#[tokio::test]
-async fn users_are_found_shown_made_and_renamed() {
-    let server = TestServer::start().await;
+async fn users_are_found_shown_made_and_renamed(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let group = ann.group("Sailing", &[]).await;
     ann.send(&group, "hush").await;
     let device = ann.device_id.to_string();
     let names = named(&[(&ann, "ANN")], &[(&group, "GROUP"), (&ann.session_id, "SESSION"), (&device, "DEVICE")]);
-    let operator = CommandOperator { server: &server, names };
+    let operator = CommandOperator { server, names };
 
     operator
         .says(
@@ -118,27 +126,24 @@ async fn users_are_found_shown_made_and_renamed() {
     "#]],
         )
         .await;
-    let nobody = tidings(&server, &["admin", "user", "find", "+14155550198"]).await;
+    let nobody = tidings(server, &["admin", "user", "find", "+14155550198"]).await;
     assert_eq!(nobody.status.code(), Some(1));
     let trail = std::fs::read_to_string(server.data_dir().join("admin-audit.jsonl")).unwrap();
     assert!(trail.contains("POST /users") && trail.contains("PATCH /users/{id}"), "{trail}");
     assert!(!trail.contains("4155550199"), "no phone number is kept: {trail}");
 }
 
-#[tokio::test]
-async fn an_account_is_exported_and_deleted_and_the_store_stays_consistent() {
-    let server = TestServer::start().await;
+async fn an_account_is_exported_and_deleted_and_the_store_stays_consistent(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let (group, direct) = (ann.group("Sailing", &[&bob]).await, ann.direct_chat(&bob).await);
     for chat_id in [&group, &direct] {
         ann.send(chat_id, "mine").await;
         bob.send(chat_id, "theirs").await;
     }
-    let operator =
-        CommandOperator { server: &server, names: named(&[(&ann, "ANN"), (&bob, "BOB")], &[(&direct, "DIRECT")]) };
+    let operator = CommandOperator { server, names: named(&[(&ann, "ANN"), (&bob, "BOB")], &[(&direct, "DIRECT")]) };
     let file = server.data_dir().join("ann.json");
     let path = file.to_str().unwrap();
-    said(&tidings(&server, &["admin", "user", "export", &ann.user_id, "--output", path]).await);
+    said(&tidings(server, &["admin", "user", "export", &ann.user_id, "--output", path]).await);
     let exported: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let own =
         exported["data"]["chats"].as_array().unwrap().iter().map(|chat| chat["messages"].as_array().unwrap().len());
@@ -188,66 +193,18 @@ async fn an_account_is_exported_and_deleted_and_the_store_stays_consistent() {
         )
         .await;
 
-    let admin = server.admin_url();
-    let verify = tokio::process::Command::new(env!("CARGO_BIN_EXE_tidings"))
-        .args(["store", "verify", "--admin", admin.strip_prefix("http://").unwrap(), "--rate", "100000", "--data-dir"])
-        .arg(server.data_dir())
-        .output();
-    let verify = verify.await.unwrap();
-    assert_eq!(verify.status.code(), Some(0), "{verify:?}");
+    server.verify_store().await;
 }
 
-#[tokio::test]
-async fn a_deletion_that_a_crash_cuts_short_is_finished_after_it() {
-    let mut server = TestServer::start().await;
-    let over = "an account was deleted";
-    // On a busy machine a deletion may be over before the kill. A larger one is not.
-    let mut count = 40;
-    let (ann, bob, groups) = loop {
-        let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
-        // Each takes commits of its own, so that many are pending when the process dies.
-        let mut groups = vec![];
-        for _ in 0..count {
-            let group = ann.group("Sailing", &[&bob]).await;
-            ann.send(&group, "goes").await;
-            groups.push(group);
-        }
-        let request = ann.request(reqwest::Method::DELETE, "/users/me");
-        let body = json!({ "confirm": ann.user_id, "erase_messages": true });
-        crate::server::RestResponse::of(request.json(&body)).await.data(202);
-        server.kill().await;
-        let is_cut_short = !server.last_log().contains(over);
-        server.restart().await;
-        if is_cut_short {
-            break (ann, bob, groups);
-        }
-        count *= 2;
-        assert!(count <= 640, "no deletion is cut short");
-    };
-
-    let left = async |group: &String| {
-        let chat = bob.get(&format!("/chats/{group}")).await.data(200);
-        chat["member_count"] == 1 && chat["my_membership"]["role"] == "owner"
-    };
-    for group in &groups {
-        server.until(async || left(group).await).await;
-        assert_eq!(bob.get(&format!("/chats/{group}/messages")).await.data(200)["messages"], json!([]));
-    }
-    server.until(async || server.last_log().contains(over)).await;
-    let operator = CommandOperator { server: &server, names: vec![] };
-    server.until(async || operator.json(&["admin", "user", "show", &ann.user_id]).await["deletion"].is_null()).await;
-    assert_ne!(server.sign_in(&ann.phone_number, "Ann again").await.user_id, ann.user_id);
-}
-
-#[tokio::test]
-async fn chats_are_shown_and_looked_after_in_the_owners_place() {
-    let server = TestServer::start().await;
+async fn chats_are_shown_and_looked_after_in_the_owners_place(server: &TestServer) {
     let [ann, bob, cem] = server.sign_up_all(["Ann", "Bob", "Cem"]).await;
     let group = ann.group("Sailing", &[&bob, &cem]).await;
     let sent = ann.send(&group, "hush").await;
     let message_id = sent["message_id"].as_str().unwrap();
     let names = named(&[(&ann, "ANN"), (&bob, "BOB"), (&cem, "CEM")], &[(&group, "GROUP"), (message_id, "MESSAGE")]);
-    let operator = CommandOperator { server: &server, names };
+    let operator = CommandOperator { server, names };
+    let is_published = async || operator.json(&["admin", "chat", "show", &group]).await["published_sequence"] == 1;
+    server.until(is_published).await;
 
     operator
         .says(
@@ -333,16 +290,14 @@ async fn chats_are_shown_and_looked_after_in_the_owners_place() {
         .await;
 }
 
-#[tokio::test]
-async fn operators_cannot_give_a_name_that_deceives_readers() {
-    let server = TestServer::start().await;
+async fn operators_cannot_give_a_name_that_deceives_readers(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     for (name, character) in DECEITFUL {
         for arguments in [
             ["admin", "user", "rename", &ann.user_id, name].as_slice(),
             &["admin", "user", "create", "--phone", "+14155550198", "--name", name],
         ] {
-            let output = tidings(&server, arguments).await;
+            let output = tidings(server, arguments).await;
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert!(!output.status.success() && stderr.contains(character), "{output:?}");
         }
@@ -350,13 +305,11 @@ async fn operators_cannot_give_a_name_that_deceives_readers() {
     assert_eq!(ann.get("/users/me").await.data(200)["display_name"], "Ann");
 }
 
-#[tokio::test]
-async fn retention_is_for_messages_of_the_past_too() {
-    let server = TestServer::start().await;
+async fn retention_is_for_messages_of_the_past_too(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let group = ann.group("Sailing", &[]).await;
     ann.send(&group, "before").await;
-    let operator = CommandOperator { server: &server, names: named(&[], &[(&group, "GROUP")]) };
+    let operator = CommandOperator { server, names: named(&[], &[(&group, "GROUP")]) };
     let ends = async || {
         let page = ann.get(&format!("/chats/{group}/messages")).await.data(200);
         let messages = page["messages"].as_array().unwrap().clone();
@@ -386,13 +339,10 @@ async fn retention_is_for_messages_of_the_past_too() {
     assert_eq!(ends().await, [false, true, true]);
 }
 
-#[tokio::test]
-async fn sessions_are_listed_and_ended() {
-    let server = TestServer::start().await;
+async fn sessions_are_listed_and_ended(server: &TestServer) {
     let phone = server.sign_up("Ann").await;
     let laptop = server.another_device(&phone).await;
-    let operator =
-        CommandOperator { server: &server, names: named(&[(&phone, "ANN")], &[(&laptop.session_id, "LAPTOP")]) };
+    let operator = CommandOperator { server, names: named(&[(&phone, "ANN")], &[(&laptop.session_id, "LAPTOP")]) };
     let listed = operator.json(&["admin", "session", "list", &phone.phone_number]).await;
     let listed: Vec<_> = listed.as_array().unwrap().iter().map(|session| &session["session_id"]).collect();
     assert_eq!(listed, [&json!(phone.session_id), &json!(laptop.session_id)]);

@@ -167,3 +167,44 @@ async fn an_encrypted_store_and_its_backup_show_no_message_and_no_phone_number()
     assert!(reason.contains("name it with `store.key_file` or `store.key_command`"), "{reason}");
     run(&["store", "verify", "--config", &settings(&file("store.key"))], Path::new(&restored));
 }
+
+#[tokio::test]
+async fn a_command_prints_the_key_of_a_store_at_each_start() {
+    const SETTING: &str = "TIDINGS_STORE__KEY_COMMAND";
+    let beside = tempfile::tempdir().unwrap();
+    let file = |name: &str, secret: &str| {
+        let path = beside.path().join(name);
+        fs::write(&path, format!("{secret}\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (right, wrong) = (file("right.key", &"0123456789".repeat(4)), file("wrong.key", &"9876543210".repeat(4)));
+    let mut server = TestServer::start_with(&[(SETTING, &format!("cat {right}"))]).await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Sailing", &[]).await;
+    ann.send(&chat_id, "meet me at the north gate").await;
+    server.kill().await;
+    server.restart().await;
+    let content = async || {
+        let history = ann.get(&format!("/chats/{chat_id}/messages")).await.data(200);
+        history["messages"][0]["content"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(content().await, "meet me at the north gate");
+    assert!(server.stop().await.0.success());
+    assert!(!contains(&server.data_dir(), "north gate"));
+
+    for (command, reason) in [
+        ("false".to_owned(), "`store.key_command` is not usable"),
+        (format!("cat {wrong}"), "the store is encrypted with key "),
+        (String::new(), "name it with `store.key_file` or `store.key_command`"),
+    ] {
+        server.set_env(SETTING, &command);
+        server.spawn();
+        assert_eq!(server.exited().await.code(), Some(1), "{command}");
+        assert!(server.last_log().contains(reason), "{}", server.last_log());
+    }
+    let config = file("tidings.toml", &format!("[store]\nkey_command = \"cat {right}\""));
+    run(&["store", "verify", "--config", &config], &server.data_dir());
+    server.set_env(SETTING, &format!("cat {right}"));
+    server.restart().await;
+    assert_eq!(content().await, "meet me at the north gate");
+}

@@ -136,6 +136,19 @@ async fn is_hidden(one: &mut TestSocket, other: &mut TestSocket, user_id: &str, 
     assert_eq!(heard.iter().filter(of_direct).collect::<Vec<_>>(), [&Value::Null; 0]);
 }
 
+/// The receipts of a user's own message, as REST returns them: the members with watermarks, the counts of members that
+/// have received and read it, and its status.
+async fn receipts_of(one: &TestDevice, chat_id: &str) -> (Value, Value, Value) {
+    let history = one.get(&format!("/chats/{chat_id}/messages")).await.data(200);
+    let messages = history["messages"].as_array().unwrap();
+    let own = messages.iter().find(|message| message["sender_id"] == one.user_id).expect("the user has sent one");
+    let receipts = one.get(&format!("/chats/{chat_id}/receipts?sequence={}", own["sequence"])).await.data(200);
+    assert_eq!(receipts["member_count"], 2);
+    let members = receipts["members"].as_array().unwrap().iter().map(|member| member["user_id"].clone());
+    let counts = json!([receipts["delivered_count"], receipts["read_count"]]);
+    (members.collect(), counts, own["status"].clone())
+}
+
 #[tokio::test]
 async fn a_block_hides_typing_and_receipts_and_keeps_the_settings_of_the_direct_chat() {
     let server = TestServer::start().await;
@@ -153,12 +166,20 @@ async fn a_block_hides_typing_and_receipts_and_keeps_the_settings_of_the_direct_
     is_hidden(&mut bobs, &mut anns, &bob.user_id, &direct, &group).await;
     is_hidden(&mut anns, &mut bobs, &ann.user_id, &direct, &group).await;
 
+    // Both have read everything meanwhile.
+    let all = (json!([ann.user_id, bob.user_id]), json!([1, 1]), json!("read"));
+    for one in [&ann, &bob] {
+        assert_eq!(receipts_of(one, &direct).await, (json!([one.user_id]), json!([0, 0]), json!("sent")));
+        assert_eq!(receipts_of(one, &group).await, all);
+    }
+
     let settings = json!({ "message_ttl_seconds": 60 });
     bob.patch(&format!("/chats/{direct}"), settings.clone()).await.refused(403, "FORBIDDEN");
     ann.patch(&format!("/chats/{direct}"), settings.clone()).await.refused(400, "INVALID_OPERATION");
     bob.patch(&format!("/chats/{group}"), settings.clone()).await.data(200);
     unblock(&ann, &bob).await;
     bob.patch(&format!("/chats/{direct}"), settings).await.data(200);
+    assert_eq!(receipts_of(&bob, &direct).await, all);
     bobs.send(json!({ "type": "typing_start", "payload": { "chat_id": direct } })).await;
     anns.find(|frame| frame["type"] == "typing_indicator" && frame["payload"]["chat_id"] == direct).await;
 }

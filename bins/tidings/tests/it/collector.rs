@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -19,6 +19,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use ports::lock;
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
@@ -134,7 +135,7 @@ impl Drop for TestCollector {
 
 async fn take_spans(State(seen): State<SharedTelemetry>, headers: HeaderMap, body: Bytes) {
     let request = ExportTraceServiceRequest::decode(body).unwrap();
-    let mut taken = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut taken = lock(&seen);
     taken.headers = headers;
     for resource_spans in request.resource_spans {
         let roles = attribute(&resource_spans.resource.unwrap().attributes, "tidings.roles").to_owned();
@@ -145,7 +146,7 @@ async fn take_spans(State(seen): State<SharedTelemetry>, headers: HeaderMap, bod
 
 async fn take_metrics(State(seen): State<SharedTelemetry>, body: Bytes) {
     let request = ExportMetricsServiceRequest::decode(body).unwrap();
-    let mut taken = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut taken = lock(&seen);
     let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
     for metric in scopes.flat_map(|scope| scope.metrics) {
         if let Some(Data::Sum(sum)) = metric.data {

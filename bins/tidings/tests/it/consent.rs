@@ -8,7 +8,7 @@ use crate::rules::rules;
 use crate::server::{RestResponse, TestDevice, TestServer};
 
 rules!(
-    a_stranger_adds_nobody_in_bulk_who_wants_to_be_asked,
+    a_stranger_cannot_add_users_who_require_consent_in_bulk,
     a_contact_adds_at_once_and_a_listed_stranger_does_not,
     an_invited_user_reads_nothing_before_accepting,
     a_declined_group_does_not_ask_again_and_does_not_learn_why,
@@ -39,7 +39,7 @@ fn chat_ids(list: &Value) -> Vec<&str> {
 }
 
 /// The attack: one account makes strangers members of its groups.
-async fn a_stranger_adds_nobody_in_bulk_who_wants_to_be_asked(server: &TestServer) {
+async fn a_stranger_cannot_add_users_who_require_consent_in_bulk(server: &TestServer) {
     let [eve, ann, bob, cleo] = server.sign_up_all(["Eve", "Ann", "Bob", "Cleo"]).await;
     set(&ann, "nobody").await;
     set(&bob, "contacts").await;
@@ -141,7 +141,7 @@ async fn an_invitation_of_a_removed_or_blocked_user_is_worth_nothing(server: &Te
     bob.delete(&format!("/chats/{chat_id}/members/{}", eve.user_id)).await.data(204);
     assert_eq!(invitations(&ann).await, [Value::Null; 0]);
     accept(&ann, &chat_id).await.refused(404, "NOT_FOUND");
-    // Somebody who may add members invites her instead.
+    // Another member with the right to add members invites her instead.
     add(&bob, &chat_id, &ann).await.data(202);
     accept(&ann, &chat_id).await.data(200);
 }

@@ -61,7 +61,7 @@ impl<'a> ConsoleOperator<'a> {
 }
 
 #[tokio::test]
-async fn nothing_is_said_or_done_without_the_token() {
+async fn nothing_is_answered_or_changed_without_the_token() {
     let server = TestServer::start().await;
     let base_url = format!("{}/admin/v1", server.admin_url());
     let http = reqwest::Client::new();
@@ -125,6 +125,9 @@ async fn the_pulse_shows_sends_as_they_happen() {
     assert_eq!((&last["connections"], &last["ingest_queue"]), (&json!(2.0), &json!(0.0)), "{last}");
     assert!(last["memory_bytes"].as_u64().unwrap() > 1 << 20, "{last}");
     assert!(last["cpu_cores"].as_f64().unwrap() >= 0.0, "{last}");
+    let has_disk =
+        |sample: &Value| sample["disk_free_bytes"].as_f64() > Some(0.0) && sample["disk_used_bytes"].is_number();
+    server.until(async || operator.get("/pulse").await["samples"].as_array().unwrap().iter().any(has_disk)).await;
     assert!(last["lag_events"]["fanout"].is_number() && last["lag_events"]["notify"].is_number(), "{last}");
     assert_eq!(last["violations"], json!({}));
 
@@ -178,13 +181,13 @@ async fn operators_see_the_location_of_a_message_but_never_its_content() {
     let sent = on_ann.send_message(&chat_id, "hush hush").await;
     let message_id = sent["message_id"].as_str().unwrap().to_owned();
     on_bob.next_of("message").await;
-    let ask = async || operator.get(&format!("/messages/{message_id}")).await;
+    let location = async || operator.get(&format!("/messages/{message_id}")).await;
     let reach = |answer: &Value, device: &TestDevice| {
         let members = answer["members"].as_array().unwrap();
         members.iter().find(|member| member["user_id"] == device.user_id.as_str()).unwrap().clone()
     };
 
-    let before = ask().await;
+    let before = location().await;
     assert_eq!((&before["delivered_count"], &before["others_count"]), (&json!(0), &json!(2)), "{before}");
     assert_eq!(reach(&before, &bob)["reach"], "waiting");
     assert!(reach(&before, &bob)["reason"].as_str().unwrap().contains("has not confirmed"), "{before}");
@@ -194,8 +197,8 @@ async fn operators_see_the_location_of_a_message_but_never_its_content() {
     );
 
     on_bob.send(json!({ "type": "ack", "payload": { "chat_id": chat_id, "last_acked_sequence": 1 } })).await;
-    server.until(async || ask().await["delivered_count"] == 1).await;
-    let after = ask().await;
+    server.until(async || location().await["delivered_count"] == 1).await;
+    let after = location().await;
     assert_eq!(reach(&after, &bob)["reach"], "delivered");
     assert_eq!((&after["in_log"], &after["read_count"]), (&json!(true), &json!(0)));
     let answer = after["answer"].as_str().unwrap();

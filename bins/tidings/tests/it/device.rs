@@ -46,6 +46,11 @@ impl TestDevice {
         }
     }
 
+    /// The same device, calling another process.
+    pub(crate) fn at(&self, base_url: &str) -> Self {
+        Self { base_url: base_url.to_owned(), ..self.clone() }
+    }
+
     /// A call without a token, to be completed. The path begins at the root.
     pub(crate) fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base_url))
@@ -145,6 +150,14 @@ pub(crate) struct RestResponse {
 }
 
 impl RestResponse {
+    /// The status, with the error code if there is one.
+    pub(crate) fn outcome(&self) -> String {
+        match self.body["error"]["code"].as_str() {
+            Some(code) => format!("{} {code}", self.status.as_u16()),
+            None => self.status.as_u16().to_string(),
+        }
+    }
+
     pub(crate) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());

@@ -144,7 +144,7 @@ async fn a_damaged_file_is_found_by_a_scheduled_scrub_and_a_backup_replaces_it()
         assert!(output.status.success(), "{output:?}");
     };
     let admin = server.admin_url();
-    run(&["store", "backup", "--admin", admin.strip_prefix("http://").unwrap()]);
+    run(&["store", "backup", "--admin-listen", admin.strip_prefix("http://").unwrap()]);
     server.stop().await;
     fs::rename(&data_dir, kept.path().join("damaged")).unwrap();
     run(&["store", "restore"]);

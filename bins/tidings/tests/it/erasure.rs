@@ -8,7 +8,9 @@ use reqwest::Method;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::receiver::WebhookReceiver;
 use crate::server::{RestResponse, TestDevice, TestServer};
+use crate::{updates, webhook};
 
 const ERASE_WITHIN: &str = "TIDINGS_STORE__ERASE_WITHIN_SECONDS";
 const BEGUN: &str = "erasing deleted rows from the disk";
@@ -59,23 +61,31 @@ struct Deleted {
 async fn deleted() -> Deleted {
     let server = TestServer::start().await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
-    let [name, erased, last, expired, kept] = std::array::from_fn(|_| incompressible());
+    let [name, erased, last, expired, kept, edited, deleted] = std::array::from_fn(|_| incompressible());
     let cem = server.sign_in("+4915735981247", &name).await;
     let (chat_id, with_cem) = (ann.direct_chat(&bob).await, cem.direct_chat(&bob).await);
     ann.send(&chat_id, &kept).await;
     cem.send(&with_cem, &erased).await;
     cem.send(&with_cem, &last).await;
+    let with_both = ann.group("Notes", &[&bob]).await;
+    let mut socket = ann.connect().await;
+    ann.send(&with_both, &edited).await;
+    updates::done(&mut socket, updates::edit(&with_both, 1, "other words")).await;
+    ann.send(&with_both, &deleted).await;
+    updates::done(&mut socket, updates::update(&with_both, 3, "delete")).await;
     let send = json!({ "client_message_id": Uuid::new_v4(), "chat_id": chat_id, "content": expired, "ttl_seconds": 1 });
     assert_eq!(ann.connect().await.ask("send_message", send).await["payload"]["sequence"], 2);
 
     let delete = json!({ "confirm": cem.user_id, "erase_messages": true });
     RestResponse::of(cem.request(Method::DELETE, "/users/me").json(&delete)).await.data(202);
-    server.until(async || metric(&server, "tidings_store_purged_messages_total").await == 3.0).await;
+    server.until(async || metric(&server, "tidings_store_purged_messages_total").await == 4.0).await;
     server.until(async || server.log().contains("an account was deleted")).await;
     let gone = vec![
         ("an erased message", erased),
         ("the erased message of a preview", last),
         ("an expired message", expired),
+        ("the content of a message before its edit", edited),
+        ("a message that was deleted for everyone", deleted),
         ("the phone number of a deleted account", cem.phone_number),
         ("the name of a deleted account", name),
     ];
@@ -146,4 +156,24 @@ async fn an_erasure_that_a_kill_interrupts_is_completed_after_the_restart() {
     deleted.server.set_env(ERASE_WITHIN, "86400");
     deleted.server.restart().await;
     deleted.assert_erased().await;
+}
+
+#[tokio::test]
+async fn webhook_retries_do_not_have_the_content_of_a_message_that_was_deleted_meanwhile() {
+    let mut receiver = WebhookReceiver::start().await;
+    let secret = webhook::secret_file();
+    let server = webhook::server(&receiver.url(), &secret).await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = webhook::group_with(&ann, &["a secret"]).await;
+    webhook::heard(&mut receiver, 2).await;
+    receiver.answer(&[503, 503, 503]);
+    ann.put(&format!("/chats/{chat_id}/messages/1/reactions/ok"), json!({})).await.data(200);
+    assert_eq!(webhook::heard(&mut receiver, 1).await[0]["payload"]["message"]["content"], "a secret");
+    ann.delete(&format!("/chats/{chat_id}/messages/1")).await.data(200);
+    // The second attempt may have been read before the deletion.
+    webhook::heard(&mut receiver, 1).await;
+    let later = webhook::heard(&mut receiver, 3).await;
+    let kinds: Vec<_> = later.iter().map(|event| event["payload"]["kind"].clone()).collect();
+    assert_eq!(kinds, ["reacted", "reacted", "deleted"]);
+    assert!(later.iter().all(|event| event["payload"]["message"].is_null()), "{later:?}");
 }

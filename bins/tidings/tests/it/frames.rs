@@ -13,7 +13,7 @@ rules!(
     a_frame_of_64_kib_is_read_and_a_longer_one_ends_the_connection,
     frames_and_fields_of_later_versions_are_ignored,
     a_heartbeat_is_answered_with_the_time_with_or_without_a_request_id,
-    g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored,
+    g7_a_watermark_above_the_head_is_refused_and_an_older_one_is_ignored,
     coalesced_acks_count_when_the_connection_closes_after_them,
     typing_is_shown_to_the_other_members_only,
     a_presence_subscription_returns_every_requested_user,
@@ -184,7 +184,7 @@ async fn a_heartbeat_is_answered_with_the_time_with_or_without_a_request_id(serv
     }
 }
 
-async fn g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored(server: &TestServer) {
+async fn g7_a_watermark_above_the_head_is_refused_and_an_older_one_is_ignored(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     for content in ["one", "two", "three"] {

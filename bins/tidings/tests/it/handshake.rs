@@ -12,6 +12,25 @@ rules!(
     a_session_that_has_ended_is_refused_as_revoked,
 );
 
+/// These rules share a server that logs everything and admits one device of a user at a time.
+mod logged {
+    use super::{
+        a_device_over_the_limit_of_live_connections_is_refused_until_another_leaves,
+        a_token_in_the_query_admits_and_reaches_no_log,
+    };
+    use crate::rules::rules;
+
+    rules!(
+        on crate::handshake::logged_server();
+        a_token_in_the_query_admits_and_reaches_no_log,
+        a_device_over_the_limit_of_live_connections_is_refused_until_another_leaves,
+    );
+}
+
+async fn logged_server() -> TestServer {
+    TestServer::start_with(&[("TIDINGS_LOG__LEVEL", "trace"), ("TIDINGS_LIMITS__CONNECTIONS_LIVE", "1")]).await
+}
+
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
 /// The plain HTTP response to a refused handshake.
@@ -57,9 +76,7 @@ async fn the_first_frame_identifies_the_connection_and_its_settings(server: &Tes
     assert_eq!(first, json!({ "type": "connection_established", "payload": payload }));
 }
 
-#[tokio::test]
-async fn a_token_in_the_query_admits_and_reaches_no_log() {
-    let server = TestServer::start_with(&[("TIDINGS_LOG__LEVEL", "trace")]).await;
+async fn a_token_in_the_query_admits_and_reaches_no_log(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let query = format!("?token={}&device_id={}", ann.access_token, ann.device_id);
     let mut socket = TestSocket::open(ann.handshake_without_headers(&query)).await;
@@ -146,9 +163,7 @@ async fn handshakes_over_the_limit_of_new_connections_get_a_retry_time() {
     bob.connect().await;
 }
 
-#[tokio::test]
-async fn a_device_over_the_limit_of_live_connections_is_refused_until_another_leaves() {
-    let server = TestServer::start_with(&[("TIDINGS_LIMITS__CONNECTIONS_LIVE", "1")]).await;
+async fn a_device_over_the_limit_of_live_connections_is_refused_until_another_leaves(server: &TestServer) {
     let laptop = server.sign_up("Ann").await;
     let phone = server.another_device(&laptop).await;
     laptop.connect().await;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::issuer::Issuer;
 use crate::server::TestServer;
+use crate::unsafe_settings::Exposed;
 
 /// The status and the body of a call.
 async fn call(server: &TestServer, method: Method, path: &str, token: &str, body: Value) -> (u16, Value) {
@@ -80,16 +81,69 @@ async fn tokens_for_another_purpose_or_client_are_refused() {
 }
 
 #[tokio::test]
-async fn a_deceitful_name_of_an_issuer_is_cleaned_and_keeps_nobody_out() {
+async fn a_deceitful_name_of_an_issuer_is_cleaned_and_the_sign_in_succeeds() {
     let issuer = Issuer::start().await;
     let server = issuer.server(&[("TIDINGS_AUTH__EXTERNAL__NAME_FROM_ISSUER", "true")]).await;
-    for (subject, name, expected) in
-        [("a", "Ann\u{202E} B\u{200B}ell", "Ann Bell"), ("b", "\u{410}nn", "\u{410}"), ("c", "\u{202E}", "User ")]
-    {
+    for (subject, name, expected) in [
+        ("a", "Ann\u{202E} B\u{200B}ell", "Ann Bell"),
+        ("b", "\u{410}nn", "\u{410}"),
+        ("c", "\u{202E}", "User "),
+        ("d", "\u{1D400}nn", "Ann"),
+    ] {
         let token = issuer.token("JWT", json!({ "sub": subject, "name": name }));
         let (status, me) = call(&server, Method::GET, "/users/me", &token, Value::Null).await;
         assert_eq!(status, 200, "{me}");
         let stored = me["data"]["display_name"].as_str().unwrap();
         assert!(if subject == "c" { stored.starts_with(expected) } else { stored == expected }, "{me}");
     }
+}
+
+// The issuer answers while the test waits for the command.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_whose_keys_can_never_be_used_is_refused_at_start_and_by_doctor() {
+    let empty = Issuer::publishing(|_| json!({ "keys": [] })).await;
+    let without_discovery = format!("{}/tenant", empty.url);
+    let settings = |issuer: &str, more: &str| {
+        Exposed::new(&format!(
+            "listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\n[auth.external]\nissuer = \"{issuer}\"\n\
+             audience = \"tidings\"\n{more}"
+        ))
+    };
+    for (case, cause, remedy) in [
+        (
+            settings("https://id.example", "jwks_file = \"keys.json\"\n"),
+            "cannot read `keys.json`: No such file or directory (os error 2)",
+            "set `auth.external.jwks_file` to a file with the JSON Web Key Set of the issuer",
+        ),
+        (
+            settings(&without_discovery, ""),
+            "cannot be read: the answer was 404 Not Found",
+            "set `auth.external.issuer` to the issuer exactly as its tokens name it",
+        ),
+        (
+            settings(&empty.url, ""),
+            "no key of the set has a `kid` and is for RS256, ES256 or EdDSA signatures",
+            "set `auth.external.issuer` to the issuer exactly as its tokens name it",
+        ),
+    ] {
+        let refused = case.refused();
+        assert!(refused.contains(cause) && refused.contains(remedy), "{refused}");
+        let output = case.command(&["doctor"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.contains(" auth.external ")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.starts_with("BAD ") && line.contains(cause) && line.contains(remedy), "{line}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_does_not_answer_prevents_no_start() {
+    let unreachable =
+        [("TIDINGS_AUTH__EXTERNAL__ISSUER", "http://127.0.0.1:1"), ("TIDINGS_AUTH__EXTERNAL__AUDIENCE", "tidings")];
+    let server = TestServer::start_with(&unreachable).await;
+    let log = server.log();
+    let warning = "tokens of the external issuer are refused until its keys can be fetched";
+    assert!(log.lines().any(|line| line.contains("WARN") && line.contains(warning)), "{log}");
+    let [ann] = server.sign_up_all(["Ann"]).await;
+    ann.send(&ann.group("group", &[]).await, "sent").await;
 }

@@ -13,17 +13,22 @@ use crate::server::TestServer;
 
 /// An issuer that publishes one key by OpenID Connect Discovery.
 pub(crate) struct Issuer {
-    url: String,
+    pub(crate) url: String,
     key: Ed25519KeyPair,
 }
 
 impl Issuer {
     pub(crate) async fn start() -> Self {
+        Self::publishing(|key| json!({ "keys": [key] })).await
+    }
+
+    /// An issuer with this key set around its key.
+    pub(crate) async fn publishing(key_set: impl FnOnce(Value) -> Value) -> Self {
         let key = Ed25519KeyPair::generate().unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let x = BASE64_URL_SAFE_NO_PAD.encode(key.public_key().as_ref());
-        let keys = json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": x }] });
+        let keys = key_set(json!({ "kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": x }));
         let discovery = json!({ "issuer": url, "jwks_uri": format!("{url}/keys") });
         let answers = |body: Value| get(move || std::future::ready(Json(body.clone())));
         let routes =

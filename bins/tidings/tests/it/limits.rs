@@ -1,10 +1,52 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
 use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
+
+/// Limits with their defaults.
+mod defaults {
+    use super::{
+        a_flood_of_typing_reaches_others_no_faster_than_its_limit, syncs_over_the_limit_are_refused,
+        typing_over_the_limit_is_refused_and_its_end_never_is,
+    };
+    use crate::rules::rules;
+
+    rules!(
+        on crate::server::TestServer::start_with_limits();
+        syncs_over_the_limit_are_refused,
+        typing_over_the_limit_is_refused_and_its_end_never_is,
+        a_flood_of_typing_reaches_others_no_faster_than_its_limit,
+    );
+}
+
+/// Limits of what one account may create. These rules share low limits.
+mod of_accounts {
+    use super::{
+        an_account_stores_so_many_bytes_of_messages_in_a_day,
+        an_account_that_makes_groups_and_adds_members_in_bulk_is_stopped_for_the_day,
+        an_account_with_the_maximum_of_chats_opens_no_new_one,
+    };
+    use crate::rules::rules;
+
+    rules!(
+        on crate::limits::low_limits_of_accounts();
+        an_account_that_makes_groups_and_adds_members_in_bulk_is_stopped_for_the_day,
+        an_account_stores_so_many_bytes_of_messages_in_a_day,
+        an_account_with_the_maximum_of_chats_opens_no_new_one,
+    );
+}
+
+async fn low_limits_of_accounts() -> TestServer {
+    let limits = [
+        ("TIDINGS_LIMITS__GROUPS_CREATED", "5"),
+        ("TIDINGS_LIMITS__MEMBERS_ADDED", "12"),
+        ("TIDINGS_LIMITS__CHATS_PER_USER", "6"),
+        ("TIDINGS_LIMITS__MESSAGE_MIB", "1"),
+    ];
+    TestServer::start_with(&limits).await
+}
 
 /// Sends all frames in one go and returns the responses.
 async fn burst(socket: &mut TestSocket, frame_type: &str, payloads: Vec<Value>) -> Vec<Value> {
@@ -27,6 +69,13 @@ fn refusals<'a>(answers: &'a [Value], limit: &str) -> Vec<&'a Value> {
         assert!(answer["payload"]["details"]["retry_after_seconds"].as_u64().is_some_and(|seconds| seconds >= 1));
     }
     refused
+}
+
+/// Asserts that a plane has counted this many refusals by a limit.
+async fn assert_counted(server: &TestServer, plane: &str, limit: &str, count: usize) {
+    let metrics = server.metrics().await;
+    let line = format!("tidings_{plane}_limited_total{{limit=\"{limit}\"}} {count}");
+    assert!(metrics.lines().any(|found| found == line), "{line} is not in {metrics}");
 }
 
 fn sends(chat_id: &str, count: usize) -> Vec<Value> {
@@ -69,9 +118,7 @@ async fn sends_of_one_user_are_limited_over_all_chats() {
     assert!(!refusals(&answers, "send_per_user").is_empty());
 }
 
-#[tokio::test]
-async fn syncs_over_the_limit_are_refused() {
-    let server = TestServer::start_with_limits().await;
+async fn syncs_over_the_limit_are_refused(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -81,9 +128,7 @@ async fn syncs_over_the_limit_are_refused() {
     assert!(!refusals(&answers, "sync").is_empty());
 }
 
-#[tokio::test]
-async fn typing_over_the_limit_is_refused_and_its_end_never_is() {
-    let server = TestServer::start_with_limits().await;
+async fn typing_over_the_limit_is_refused_and_its_end_never_is(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -95,9 +140,7 @@ async fn typing_over_the_limit_is_refused_and_its_end_never_is() {
     assert_eq!(socket.heard_so_far().await, [Value::Null; 0]);
 }
 
-#[tokio::test]
-async fn a_flood_of_typing_reaches_others_no_faster_than_its_limit() {
-    let server = TestServer::start_with_limits().await;
+async fn a_flood_of_typing_reaches_others_no_faster_than_its_limit(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.group("Notes", &[&bob]).await;
     let (mut anns, mut bobs) = (ann.connect().await, bob.connect().await);
@@ -119,35 +162,6 @@ async fn a_flood_of_typing_reaches_others_no_faster_than_its_limit() {
 }
 
 #[tokio::test]
-async fn a_connection_that_floods_is_closed_whatever_it_sends() {
-    let server = TestServer::start_with_limits().await;
-    let ann = server.sign_up("Ann").await;
-    let chat_id = ann.group("Notes", &[]).await;
-    let send = json!({ "client_message_id": Uuid::new_v4(), "chat_id": chat_id, "content": "x".repeat(4097) });
-    let too_large = json!({ "type": "send_message", "request_id": "r1", "payload": send });
-    let floods = [
-        (Message::text(r#"{"type":"heartbeat"}"#), Some("heartbeat_ack")),
-        (Message::text(too_large.to_string()), None),
-        (Message::text(r#"{"type":"of_a_later_version"}"#), None),
-        (Message::Ping(vec![7; 125].into()), None),
-        (Message::Pong(vec![7; 125].into()), None),
-    ];
-    for (message, answer) in floods {
-        let mut socket = ann.connect().await;
-        for _ in 0..450 {
-            socket.try_send_raw(message.clone()).await;
-        }
-        let (frames, closed) = socket.rest().await;
-        assert_eq!((closed.code, &*closed.reason), (4029, "rate_limited"), "{message}");
-        let answered = frames.iter().filter(|frame| answer.is_some_and(|answer| frame["type"] == answer)).count();
-        assert!(answered < 200, "{answered} of 450 were answered");
-        for frame in frames.iter().filter(|frame| frame["payload"]["code"] == "RATE_LIMITED") {
-            assert_eq!(frame["payload"]["details"]["limit"], "frames_per_connection", "{frame}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn calls_over_a_limit_get_a_retry_time() {
     let server = TestServer::start_with(&[("TIDINGS_LIMITS__REST_WRITE", "3")]).await;
     let ann = server.sign_up("Ann").await;
@@ -163,10 +177,7 @@ async fn calls_over_a_limit_get_a_retry_time() {
     assert!(error["details"]["retry_after_seconds"].as_u64().unwrap() >= 1);
 }
 
-#[tokio::test]
-async fn an_account_that_makes_groups_and_adds_members_in_bulk_is_stopped_for_the_day() {
-    let limits = [("TIDINGS_LIMITS__GROUPS_CREATED", "5"), ("TIDINGS_LIMITS__MEMBERS_ADDED", "12")];
-    let server = TestServer::start_with(&limits).await;
+async fn an_account_that_makes_groups_and_adds_members_in_bulk_is_stopped_for_the_day(server: &TestServer) {
     let [ann, bob, cid, dan] = server.sign_up_all(["Ann", "Bob", "Cid", "Dan"]).await;
     let group = async |by: &TestDevice, members: &[&TestDevice]| {
         let member_ids: Vec<_> = members.iter().map(|member| &member.user_id).collect();
@@ -191,11 +202,11 @@ async fn an_account_that_makes_groups_and_adds_members_in_bulk_is_stopped_for_th
     // The refused group has taken one of the five.
     refused(group(&ann, &[]).await, "groups_created");
     group(&bob, &[&ann]).await.data(201);
+    assert_counted(server, "api", "members_added", 2).await;
+    assert_counted(server, "api", "groups_created", 1).await;
 }
 
-#[tokio::test]
-async fn an_account_stores_so_many_bytes_of_messages_in_a_day() {
-    let server = TestServer::start_with(&[("TIDINGS_LIMITS__MESSAGE_MIB", "1")]).await;
+async fn an_account_stores_so_many_bytes_of_messages_in_a_day(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -207,6 +218,8 @@ async fn an_account_stores_so_many_bytes_of_messages_in_a_day() {
     assert!((10..=16).contains(&refused.len()), "{} of 220 were refused", refused.len());
     let over = ann.post(&format!("/chats/{chat_id}/messages"), send(0)).await;
     assert_eq!(over.refused(429, "RATE_LIMITED")["details"]["limit"], "message_mib");
+    assert_counted(server, "gateway", "message_mib", refused.len()).await;
+    assert_counted(server, "api", "message_mib", 1).await;
 }
 
 #[tokio::test]
@@ -227,6 +240,8 @@ async fn all_accounts_together_store_so_many_bytes_of_messages_in_a_day() {
     assert!((10..=refused_max).contains(&refused), "{refused} of 220 were refused");
     let over = ann.post(&format!("/chats/{chat_id}/messages"), send(0)).await.refused(429, "RATE_LIMITED");
     assert_eq!(over["details"]["limit"], "message_mib_total");
+    assert_counted(&server, "gateway", "message_mib_total", refused).await;
+    assert_counted(&server, "api", "message_mib_total", 1).await;
     assert_eq!(
         ann.get(&format!("/chats/{chat_id}/messages")).await.data(200)["messages"].as_array().unwrap().len(),
         20
@@ -237,18 +252,20 @@ async fn all_accounts_together_store_so_many_bytes_of_messages_in_a_day() {
     }
 }
 
-#[tokio::test]
-async fn an_account_with_the_maximum_of_chats_opens_no_new_one() {
-    let server = TestServer::start_with(&[("TIDINGS_LIMITS__CHATS_PER_USER", "2")]).await;
-    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
-    for n in 0..2 {
+async fn an_account_with_the_maximum_of_chats_opens_no_new_one(server: &TestServer) {
+    let [ann, bob, cid, dan] = server.sign_up_all(["Ann", "Bob", "Cid", "Dan"]).await;
+    for n in 0..4 {
         ann.group(&n.to_string(), &[]).await;
+    }
+    for other in [&bob, &cid] {
+        ann.direct_chat(other).await;
     }
     for body in [
         json!({ "type": "group", "name": "more", "member_ids": [] }),
-        json!({ "type": "direct", "member_ids": [bob.user_id] }),
+        json!({ "type": "direct", "member_ids": [dan.user_id] }),
     ] {
         let error = ann.post("/chats", body).await.refused(400, "INVALID_OPERATION");
-        assert_eq!(error["details"], json!({ "limit": "chats_per_user", "maximum": 2 }));
+        assert_eq!(error["details"], json!({ "limit": "chats_per_user", "maximum": 6 }));
     }
+    assert_counted(server, "api", "chats_per_user", 2).await;
 }

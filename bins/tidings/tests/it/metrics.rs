@@ -98,7 +98,8 @@ fn is_one_of(label: &Label, value: &str, document: &Value) -> bool {
         LabelValues::Listed(values) => values.contains(&value),
         LabelValues::Version => value == env!("CARGO_PKG_VERSION"),
         LabelValues::Routes => {
-            let others = ["none", "/v1/ws", "/healthz", "/readyz", "/openapi.json", "/asyncapi.json"];
+            let documents = ["/openapi.json", "/asyncapi.json", "/asyncapi-events.json"];
+            let others = [&["none", "/v1/ws", "/healthz", "/readyz"][..], &documents].concat();
             others.contains(&value) || document["paths"].get(value).is_some()
         }
     }

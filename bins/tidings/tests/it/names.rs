@@ -9,11 +9,13 @@ use crate::server::TestServer;
 
 rules!(names_that_deceive_readers_are_refused_with_their_character, names_are_stored_composed_and_with_single_spaces);
 
-/// A right-to-left override, a zero-width space, a Cyrillic letter in a Latin word, and a heap of marks.
-pub(crate) const DECEITFUL: [(&str, &str); 4] = [
+/// A right-to-left override, a zero-width space, a Cyrillic letter in a Latin word, a mathematical letter, and a heap
+/// of marks.
+pub(crate) const DECEITFUL: [(&str, &str); 5] = [
     ("Ann\u{202E}gnp.exe", "U+202E"),
     ("A\u{200B}nn", "U+200B"),
     ("\u{410}nn", "U+006E"),
+    ("\u{1D400}nn", "U+1D400"),
     ("Ann\u{315}\u{315}\u{315}\u{315}\u{315}", "U+0315"),
 ];
 

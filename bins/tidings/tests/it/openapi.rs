@@ -2,10 +2,14 @@
 
 use std::process::Command;
 
+use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::rules::rules;
 use crate::server::{TestDevice, TestServer};
+
+rules!(every_answer_is_one_that_the_document_describes_and_nothing_is_taken_that_it_forbids);
 
 /// A fixed seed, to make failures reproducible.
 const SEED: &str = "1";
@@ -48,9 +52,7 @@ impl Run<'_> {
     }
 }
 
-#[tokio::test]
-async fn every_answer_is_one_that_the_document_describes_and_nothing_is_taken_that_it_forbids() {
-    let mut server = TestServer::start().await;
+async fn every_answer_is_one_that_the_document_describes_and_nothing_is_taken_that_it_forbids(server: &TestServer) {
     let [ada, bea, cem] = server.sign_up_all(["Ada", "Bea", "Cem"]).await;
     let chat_id = ada.group("team", &[&bea, &cem]).await;
     let sent = ada.send(&chat_id, "hello").await;
@@ -67,18 +69,18 @@ async fn every_answer_is_one_that_the_document_describes_and_nothing_is_taken_th
     let parameters: String =
         parameters.as_object().unwrap().iter().map(|(name, value)| format!("\"{name}\" = {value}\n")).collect();
 
-    let documented = documented(&server).await;
-    let run = Run { server: &server, device: &ada, parameters: parameters.clone() };
+    let documented = documented(server).await;
+    let run = Run { server, device: &ada, parameters: parameters.clone() };
     run.of(["--exclude-operation-id-regex", ENDING], documented - 4).await;
     // Runs as Cem: once his session or membership has ended, further requests are refused legitimately.
-    let run = Run { server: &server, device: &cem, parameters };
+    let run = Run { server, device: &cem, parameters };
     run.of(["--include-operation-id-regex", ENDING], 4).await;
-    assert!(server.is_running());
+    assert_eq!(server.call(Method::GET, "/healthz", None).await.status, 200);
     assert!(!server.log().contains("panicked"), "a request panicked");
 }
 
 /// Number of documented operations.
 async fn documented(server: &TestServer) -> usize {
-    let document = server.call(reqwest::Method::GET, "/openapi.json", None).await.body;
+    let document = server.call(Method::GET, "/openapi.json", None).await.body;
     document["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum()
 }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use expect_test::expect_file;
 use nix::sys::signal::Signal;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::drain::half_a_request;
-use crate::server::{PATIENCE, TestServer};
+use crate::server::{PATIENCE, TestServer, this_release};
 
 /// A fake service manager.
 struct Manager {
@@ -69,7 +69,7 @@ async fn the_service_manager_is_notified_of_ready_alive_and_stopping() {
 }
 
 #[tokio::test]
-async fn the_watchdog_of_a_process_that_is_halted_goes_hungry() {
+async fn the_watchdog_of_a_stopped_process_is_not_fed() {
     let manager = Manager::new();
     let server = manager.start().await;
     manager.hears("WATCHDOG=1");
@@ -133,7 +133,7 @@ async fn a_process_is_drained_until_nothing_is_left_and_resumed() {
     assert_eq!(server.call(Method::GET, "/api/v1", None).await.status, 200);
 
     let resumed = tidings(&server, &["admin", "resume"]);
-    assert_eq!(String::from_utf8_lossy(&resumed.stdout), "the process takes work\n");
+    assert_eq!(String::from_utf8_lossy(&resumed.stdout), "not draining; the process accepts work\n");
     assert_eq!(server.call(Method::GET, "/readyz", None).await.status, 200);
     let actions = std::fs::read_to_string(server.data_dir().join("admin-audit.jsonl")).unwrap();
     assert!(actions.contains("POST /drain") && actions.contains("POST /resume"), "{actions}");
@@ -146,7 +146,7 @@ async fn a_drain_that_takes_too_long_prints_the_remaining_work_and_exits_1() {
     let _held = half_a_request(&server).await;
     let drained = tidings(&server, &["admin", "drain", "--timeout", "2"]);
     assert_eq!(drained.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&drained.stdout), "the drain goes on: 1 requests left\n");
+    assert_eq!(String::from_utf8_lossy(&drained.stdout), "drain in progress: 1 requests left\n");
     assert_eq!(String::from_utf8_lossy(&drained.stderr), "draining: 1 requests left\n");
 }
 
@@ -175,4 +175,45 @@ async fn a_health_check_exits_as_the_service_is() {
     let gone = check(&[]);
     assert_eq!(gone.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&gone.stderr).starts_with(&format!("error: no service answers at {url}/healthz")));
+}
+
+/// The findings of `doctor`, run beside a server: its exit code, and for each check the verdict and the message.
+fn diagnosis(server: &TestServer, arguments: &[&str]) -> (Option<i32>, Map<String, Value>) {
+    let output = tidings(server, &[&["doctor", "--json"], arguments].concat());
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let by_check = |finding: Value| (finding["check"].as_str().unwrap().to_owned(), finding);
+    (output.status.code(), findings.into_iter().map(by_check).collect())
+}
+
+#[tokio::test]
+async fn doctor_recognises_the_running_service() {
+    let server = TestServer::start().await;
+    let address = server.address().to_string();
+    let (code, findings) = diagnosis(&server, &["--listen", &address]);
+    assert_eq!(code, Some(0), "{findings:?}");
+    for (check, text) in [
+        ("service", " and is ready".to_owned()),
+        ("listen", format!("the running service listens on {address}")),
+        ("admin.listen", "the running service listens on ".to_owned()),
+        ("data_dir", "the running service uses `".to_owned()),
+        ("fsync", "one takes ".to_owned()),
+    ] {
+        let message = findings[check]["message"].as_str().unwrap();
+        assert!(message.contains(&text), "{check}: {message}");
+    }
+
+    // An address that the service does not use yet.
+    let (_, findings) = diagnosis(&server, &["--listen", "127.0.0.2:1"]);
+    assert_ne!(findings["listen"]["verdict"], "good", "{findings:?}");
+    // The data directory of another service has another token.
+    let other = TestServer::start().await;
+    let listen = server.admin_url().strip_prefix("http://").unwrap().to_owned();
+    let mut doctor = std::process::Command::new(this_release());
+    let output = doctor.args(["doctor", "--listen", &address, "--admin-listen", &listen, "--data-dir"]);
+    let output = output.arg(other.data_dir()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for check in ["listen", "admin.listen", "data_dir"] {
+        assert!(text.lines().any(|line| line.starts_with(&format!("BAD   {check:<14} "))), "{text}");
+    }
 }

@@ -202,7 +202,7 @@ async fn an_audit_line_that_was_changed_or_removed_is_named() {
     };
     suspend(&server).await;
     assert_eq!(status(&server, "/reports", &root).await, 200);
-    // The chain goes on over a crash, and a line that the crash has cut short is told from a changed one.
+    // The chain continues after a crash, and a line that the crash has truncated is distinguished from a changed one.
     server.kill().await;
     let path = trail(&server);
     let whole = fs::read(&path).unwrap();

@@ -10,6 +10,7 @@ rules!(
     hiding_presence_notifies_subscribers_at_once_and_showing_it_restores_it,
     contacts_see_each_other_while_both_list_each_other,
     a_disconnect_ends_the_typing_indicator,
+    a_user_is_online_until_the_last_device_disconnects,
 );
 
 /// The presence of a user, queried by another.
@@ -178,9 +179,7 @@ async fn subscribers_without_a_common_chat_are_notified_until_they_unsubscribe()
     assert_eq!(pushes_of(&mut anns, &bob).await, [Value::Null; 0]);
 }
 
-#[tokio::test]
-async fn a_user_is_online_until_the_last_device_is_gone() {
-    let server = TestServer::start().await;
+async fn a_user_is_online_until_the_last_device_disconnects(server: &TestServer) {
     let [ann, bob, marker] = server.sign_up_all(["Ann", "Bob", "Marker"]).await;
     for user in [&bob, &marker] {
         set_visibility(user, "everyone").await;
@@ -191,7 +190,7 @@ async fn a_user_is_online_until_the_last_device_is_gone() {
     pushed(&mut anns, &bob, "online").await;
     let laptop = server.another_device(&bob).await.connect().await;
     phone.leave().await;
-    come_and_go(&server, &marker, std::slice::from_mut(&mut anns)).await;
+    come_and_go(server, &marker, std::slice::from_mut(&mut anns)).await;
     assert_eq!(seen(&ann, &bob).await["status"], "online");
     assert_eq!(pushes_of(&mut anns, &bob).await, [Value::Null; 0], "neither the second device nor its end is news");
     laptop.leave().await;

@@ -13,7 +13,7 @@ rules!(
     a_first_sign_in_makes_a_user_and_a_later_one_finds_them,
     users,
     chats_and_their_members,
-    messages_and_how_far_they_have_come,
+    messages_and_their_delivery_state,
     history_is_walked_by_its_cursors_to_the_first_message,
     a_repeated_post_with_its_idempotency_key_is_answered_by_the_first_answer,
     a_body_over_64_kib_is_refused,
@@ -193,7 +193,7 @@ async fn chats_and_their_members(server: &TestServer) {
     "#]].assert_eq(&tour.lines);
 }
 
-async fn messages_and_how_far_they_have_come(server: &TestServer) {
+async fn messages_and_their_delivery_state(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let mut tour = Tour::new([(&ann, "ann"), (&bob, "bob")]);
     let chat_id = ann.direct_chat(&bob).await;
@@ -238,7 +238,7 @@ async fn messages_and_how_far_they_have_come(server: &TestServer) {
         GET /chats/chat/messages?limit=0 400 {"error":{"code":"VALIDATION_ERROR","details":{"field_errors":[{"field":"limit","message":"is 0, it must be 1 or more"}]},"message":"limit: is 0, it must be 1 or more","request_id":"…"}}
         GET /chats/chat/messages/around/2?limit=2 200 {"data":{"has_more_after":true,"has_more_before":false,"head_sequence":3,"messages":[{"chat_id":"chat","client_message_id":"send 1","content":"hello","content_type":"text/plain","created_at":"time","message_id":"message 1","sender_id":"ann","sequence":1,"status":"read"},{"chat_id":"chat","content":"two","content_type":"text/plain","created_at":"time","message_id":"message 2","sender_id":"bob","sequence":2}],"target_sequence":2}}
         GET /messages/message 1 200 {"data":{"chat_id":"chat","content":"hello","content_type":"text/plain","created_at":"time","message_id":"message 1","sender_id":"ann","sequence":1}}
-        GET /chats/chat/receipts?sequence=1 200 {"data":{"chat_id":"chat","delivered_count":1,"member_count":2,"members":[{"delivered_sequence":0,"read_sequence":0,"user_id":"ann"},{"delivered_sequence":1,"read_sequence":1,"user_id":"bob"}],"read_count":1,"sequence":1}}
+        GET /chats/chat/receipts?sequence=1 200 {"data":{"chat_id":"chat","delivered_count":1,"member_count":2,"members":[{"delivered_sequence":0,"read_sequence":0,"user_id":"ann"},{"delivered_at":"time","delivered_sequence":1,"read_at":"time","read_sequence":1,"user_id":"bob"}],"read_count":1,"sequence":1}}
         GET /chats/chat 200 {"data":{"chat_id":"chat","created_at":"time","head_sequence":3,"last_message":{"created_at":"time","message_id":"message 3","preview":"three","sender_id":"bob","sequence":3},"last_message_at":"time","member_count":2,"members":[{"display_name":"Ann","joined_at":"time","role":"member","user_id":"ann"},{"display_name":"Bob","joined_at":"time","role":"member","user_id":"bob"}],"message_ttl_seconds":null,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":2}}
         GET /chats?limit=1 200 {"data":{"chats":[{"chat_id":"chat","created_at":"time","head_sequence":3,"last_message":{"created_at":"time","message_id":"message 3","preview":"three","sender_id":"bob","sequence":3},"last_message_at":"time","member_count":2,"message_ttl_seconds":null,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":2}]},"pagination":{"has_more":false,"next_cursor":null}}
     "#]].assert_eq(&tour.lines);

@@ -19,6 +19,15 @@ pub(crate) enum RunbookMoment {
     Over,
 }
 
+impl RunbookMoment {
+    fn fence(self) -> &'static str {
+        match self {
+            Self::Broken => "```sh drill",
+            Self::Over => "```sh drill over",
+        }
+    }
+}
+
 /// The variables that commands of runbooks use.
 pub(crate) fn names(url: &str, admin_url: &str, data_dir: &Path) -> Vec<(String, String)> {
     let admin = admin_url.strip_prefix("http://").unwrap();
@@ -28,19 +37,36 @@ pub(crate) fn names(url: &str, admin_url: &str, data_dir: &Path) -> Vec<(String,
 
 /// Runs the commands of a page for a moment, repeatedly until the output matches the page.
 pub(crate) async fn follow(page: &str, moment: RunbookMoment, environment: Vec<(String, String)>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks").join(page);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let blocks = blocks(&text, moment);
+    let blocks = blocks(&read(&format!("runbooks/{page}")), moment.fence());
     assert!(!blocks.is_empty(), "{page} has nothing to do when it is {moment:?}");
     for CommandBlock { commands, shown } in blocks {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let said = run(&commands, &environment).await;
+            let (_, said) = run(&commands, &environment, PATIENCE).await;
             let Some(missing) = shown.iter().find(|line| !said.lines().any(|said| matches(line, said))) else { break };
             assert!(Instant::now() < deadline, "{page} shows `{missing}`, and its commands said:\n{said}");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
+}
+
+/// Runs the commands of the blocks `sh drill STEP` of a page once, in order. Returns the exit code and the output of
+/// the last one, which matches the page.
+pub(crate) async fn take_step(page: &str, step: &str, environment: &[(String, String)]) -> (Option<i32>, String) {
+    let mut last = None;
+    for CommandBlock { commands, shown } in blocks(&read(page), &format!("```sh drill {step}")) {
+        let (code, said) = run(&commands, environment, 4 * PATIENCE).await;
+        let missing = shown.iter().find(|line| !said.lines().any(|said| matches(line, said)));
+        assert_eq!(missing, None, "{page} shows it for `{step}`, and its commands said:\n{said}");
+        last = Some((code, said));
+    }
+    last.unwrap_or_else(|| panic!("{page} has no step `{step}`"))
+}
+
+/// The text of a page of docs.
+fn read(page: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Commands, and the expected lines of their output.
@@ -50,13 +76,10 @@ struct CommandBlock {
     shown: Vec<String>,
 }
 
-/// The command blocks of a page for a moment, each with the text block after it.
-fn blocks(page: &str, moment: RunbookMoment) -> Vec<CommandBlock> {
-    let fence = match moment {
-        RunbookMoment::Broken => "```sh drill",
-        RunbookMoment::Over => "```sh drill over",
-    };
-    let mut lines = page.lines();
+/// The command blocks of a page that begin with a fence, each with the text block after it. They may be parts of a
+/// list.
+fn blocks(page: &str, fence: &str) -> Vec<CommandBlock> {
+    let mut lines = page.lines().map(str::trim_start);
     let mut blocks = vec![];
     while lines.by_ref().any(|line| line == fence) {
         let commands = lines.by_ref().take_while(|line| *line != "```").collect::<Vec<_>>().join("\n");
@@ -67,7 +90,8 @@ fn blocks(page: &str, moment: RunbookMoment) -> Vec<CommandBlock> {
     blocks
 }
 
-async fn run(commands: &str, environment: &[(String, String)]) -> String {
+/// The exit code and the output of commands.
+async fn run(commands: &str, environment: &[(String, String)], patience: Duration) -> (Option<i32>, String) {
     let binary = Path::new(env!("CARGO_BIN_EXE_tidings")).parent().expect("a file is in a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
@@ -77,8 +101,9 @@ async fn run(commands: &str, environment: &[(String, String)]) -> String {
     }
     command.args(["-eu", "-c", commands]).env("PATH", path).envs(environment.iter().cloned());
     command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("commands come to an end").unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    let output = tokio::time::timeout(patience, command.output()).await.expect("commands come to an end").unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), said)
 }
 
 /// Whether a line matches the page, where `…` matches anything.
@@ -113,6 +138,8 @@ fn the_commands_of_a_moment_are_parsed_with_their_output() {
         commands: commands.to_owned(),
         shown: shown.iter().map(|line| (*line).to_owned()).collect(),
     };
-    assert_eq!(blocks(page, RunbookMoment::Broken), [block("one\ntwo", &["said"])]);
-    assert_eq!(blocks(page, RunbookMoment::Over), [block("three", &[])]);
+    assert_eq!(blocks(page, RunbookMoment::Broken.fence()), [block("one\ntwo", &["said"])]);
+    assert_eq!(blocks(page, RunbookMoment::Over.fence()), [block("three", &[])]);
+    let page = "1. A step:\n\n   ```sh drill plan\n   four\n   ```\n\n   ```text\n   said …\n   ```\n";
+    assert_eq!(blocks(page, "```sh drill plan"), [block("four", &["said …"])]);
 }

@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use client::{Client, ClientEvent, ClientHandle, Events, StopReason};
+use client::{ApiError, Client, ClientEvent, ClientHandle, Events, StopReason};
 use domain::{Body, ChatId, ChatType, ContentType, GroupInvites, PresenceVisibility, Role, Sequence, UserId};
 use protocol::frame::{MessageBody, Presence, PresenceStatus, SendMessage};
-use protocol::rest::{AddMember, CreateChat, UpdateMe};
+use protocol::rest::{AddMember, CreateChat, DeleteMe, UpdateMe};
 use uuid::Uuid;
 
 use crate::rules::rules;
@@ -12,9 +12,12 @@ use crate::server::{PATIENCE, TestServer};
 
 rules!(
     every_device_of_every_member_has_each_message_once_and_in_order,
-    a_device_that_comes_back_with_its_position_gets_what_the_other_device_received_meanwhile,
+    a_returning_device_gets_messages_that_the_other_device_received_meanwhile,
     a_session_that_is_revoked_stops_for_good,
-    mutual_contacts_see_who_is_connected,
+    mutual_contacts_see_each_other_online,
+    an_account_is_exported_and_then_deleted,
+    metadata_is_on_the_message_of_sender_and_receiver,
+    a_user_who_requires_consent_accepts_and_declines_invitations,
 );
 
 /// A device of the user with that phone number, signed in through the SDK.
@@ -83,7 +86,7 @@ async fn every_device_of_every_member_has_each_message_once_and_in_order(server:
     }
 }
 
-async fn a_device_that_comes_back_with_its_position_gets_what_the_other_device_received_meanwhile(server: &TestServer) {
+async fn a_returning_device_gets_messages_that_the_other_device_received_meanwhile(server: &TestServer) {
     let anns_number = server.unused_number();
     let (phone, _) = sign_in(server, &anns_number).await;
     let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
@@ -105,11 +108,9 @@ async fn a_device_that_comes_back_with_its_position_gets_what_the_other_device_r
     assert_eq!(messages(&mut laptop_events, 6, 15).await, numbers(6..=20));
 }
 
-#[tokio::test]
-async fn metadata_is_on_the_message_of_sender_and_receiver() {
-    let server = TestServer::start().await;
-    let (ann, _) = sign_in(&server, "+14155550101").await;
-    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+async fn metadata_is_on_the_message_of_sender_and_receiver(server: &TestServer) {
+    let (ann, _) = sign_in(server, "+14155550131").await;
+    let (bob, bob_id) = sign_in(server, "+14155550132").await;
     let chat_id = direct_chat(&ann, bob_id).await;
     let (handle, mut anns) = connected(&ann).await;
     let (_bobs_handle, mut bobs) = connected(&bob).await;
@@ -127,7 +128,7 @@ async fn metadata_is_on_the_message_of_sender_and_receiver() {
 }
 
 #[tokio::test]
-async fn sends_queued_while_the_server_is_away_go_out_in_order_when_it_is_back() {
+async fn sends_queued_while_the_server_is_unavailable_are_sent_in_order_afterwards() {
     let mut server = TestServer::start().await;
     let (ann, _) = sign_in(&server, "+14155550101").await;
     let (bob, bob_id) = sign_in(&server, "+14155550102").await;
@@ -183,7 +184,28 @@ async fn a_session_that_is_revoked_stops_for_good(server: &TestServer) {
     assert_eq!(events.next().await, None);
 }
 
-async fn mutual_contacts_see_who_is_connected(server: &TestServer) {
+async fn an_account_is_exported_and_then_deleted(server: &TestServer) {
+    let (ann, ann_id) = sign_in(server, &server.unused_number()).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
+    let chat_id = direct_chat(&ann, bob_id).await;
+    let (handle, events) = connected(&ann).await;
+    handle.send(chat_id, "mine").await.unwrap();
+    let export = ann.api().export_me().await.unwrap();
+    let contents: Vec<_> =
+        export.chats.iter().flat_map(|chat| &chat.messages).map(|message| &*message.content).collect();
+    assert_eq!((export.user.user.user_id, contents, export.is_complete), (ann_id, vec!["mine"], true));
+
+    let wrong = ann.api().delete_me(&DeleteMe { confirm: bob_id, erase_messages: true }).await;
+    assert!(matches!(wrong, Err(ApiError::Refused { status: 400, .. })), "{wrong:?}");
+    assert_eq!(ann.api().me().await.unwrap().user.user_id, ann_id);
+    let deletion = ann.api().delete_me(&DeleteMe { confirm: ann_id, erase_messages: true }).await.unwrap();
+    assert_eq!((deletion.user_id, deletion.erase_messages), (ann_id, true));
+    assert!(matches!(ann.api().me().await, Err(ApiError::NotSignedIn)), "the device has no tokens any more");
+    assert_eq!(bob.api().user(ann_id).await.unwrap().display_name, "Deleted account");
+    drop((handle, events));
+}
+
+async fn mutual_contacts_see_each_other_online(server: &TestServer) {
     let (ann, ann_id) = sign_in(server, &server.unused_number()).await;
     let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
     let (_handle, _events) = connected(&bob).await;
@@ -215,11 +237,9 @@ async fn status_of(events: &mut Events, user_id: UserId) -> PresenceStatus {
     }
 }
 
-#[tokio::test]
-async fn a_user_who_wants_to_be_asked_accepts_and_declines_invitations() {
-    let server = TestServer::start().await;
-    let (ann, ann_id) = sign_in(&server, "+14155550101").await;
-    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+async fn a_user_who_requires_consent_accepts_and_declines_invitations(server: &TestServer) {
+    let (ann, ann_id) = sign_in(server, "+14155550141").await;
+    let (bob, bob_id) = sign_in(server, "+14155550142").await;
     let asked = UpdateMe { group_invites: Some(GroupInvites::Nobody), ..UpdateMe::default() };
     assert_eq!(ann.api().update_me(&asked).await.unwrap().group_invites, GroupInvites::Nobody);
     let group = async |name: &str| {

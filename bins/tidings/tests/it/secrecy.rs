@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::collector::TestCollector;
 use crate::receiver::WebhookReceiver;
 use crate::server::TestServer;
+use crate::updates;
 use crate::webhook::{SECRET, secret_file};
 
 #[tokio::test]
@@ -44,6 +45,11 @@ async fn no_secret_of_a_body_a_header_or_a_file_is_logged_or_traced_at_the_loude
     ann.send(&chat_id, "sealed lips").await;
     let mut socket = ann.connect().await;
     socket.send_message(&chat_id, "sealed too").await;
+    let reauthenticated = socket.ask("reauth", json!({ "token": renewed["access_token"] })).await;
+    assert_eq!(reauthenticated["type"], "reauth_ack");
+    for update in [updates::edit(&chat_id, 1, "sealed again"), updates::react(&chat_id, 1, "sealed_reaction")] {
+        updates::done(&mut socket, update).await;
+    }
     // Bob is offline, so his device is notified, and the application receives both messages.
     let mut heard = String::new();
     while !(heard.contains("token-of-the-phone") && heard.contains("sealed too")) {

@@ -7,6 +7,7 @@ use std::path::Path;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::issuer::Issuer;
 use crate::server::{RestResponse, TestServer};
 use crate::webhook::{said, tidings};
 
@@ -85,7 +86,30 @@ async fn sign_ins_and_their_ends_are_security_events_without_secrets() {
 }
 
 #[tokio::test]
-async fn what_operators_do_is_a_security_event() {
+async fn the_first_token_of_a_user_of_an_issuer_is_a_security_event() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("events.jsonl");
+    let issuer = Issuer::start().await;
+    let server = issuer.server(&[("TIDINGS_SECURITY_EVENTS__FILE", file.to_str().unwrap())]).await;
+    let url = format!("{}/api/v1/users/me", server.base_url());
+    let mut user_ids = vec![];
+    for subject in ["ann", "bob", "ann"] {
+        let token = issuer.token("JWT", json!({ "sub": subject }));
+        let response = reqwest::Client::new().get(&url).bearer_auth(token).send().await.unwrap();
+        let mut me: Value = response.json().await.unwrap();
+        user_ids.push(me["data"]["user_id"].take());
+    }
+    let (events, text) = events(server, &file).await;
+    assert_eq!(facts(&events), [["sign_in", "success", "new_external_user"]; 2], "{text}");
+    for (event, user_id) in events.iter().zip(&user_ids) {
+        assert_eq!((&event["user_id"], &event["address"]), (user_id, &json!("127.0.0.1")), "{text}");
+        assert_eq!(event["session_id"], Value::Null, "the issuer has the session");
+    }
+    assert_eq!(user_ids[0], user_ids[2]);
+}
+
+#[tokio::test]
+async fn actions_of_operators_are_security_events() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("events.jsonl");
     let server = server(&file, &[]).await;

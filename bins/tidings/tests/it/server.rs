@@ -30,6 +30,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// Allowance for a busy machine in an upper bound of a measured time.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
+/// Attempts of which one has to keep a promise about time: a busy machine delays some of them, and a regression all.
+pub(crate) const ATTEMPTS: usize = 5;
+
 /// All rate limits of the API.
 const LIMITS: [&str; 26] = [
     "OTP_REQUEST_PER_PHONE",
@@ -250,6 +253,18 @@ impl TestServer {
         data_dir(&self.directory)
     }
 
+    /// Audits the store of the running service, and asserts that it finds nothing.
+    pub(crate) async fn verify_store(&self) {
+        let admin = self.admin_url();
+        let verify = tokio::process::Command::new(&self.program)
+            .args(["store", "verify", "--admin-listen", admin.strip_prefix("http://").unwrap(), "--rate", "100000"])
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .output();
+        let verify = verify.await.unwrap();
+        assert_eq!(verify.status.code(), Some(0), "{verify:?}");
+    }
+
     /// The log of the process, over all its starts.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap()).into_owned()
@@ -268,11 +283,21 @@ impl TestServer {
         format!("http://{}", self.address)
     }
 
+    /// The URLs of all processes that serve REST: here, of the one there is.
+    pub(crate) fn api_urls(&self) -> Vec<String> {
+        vec![self.base_url()]
+    }
+
     /// The URL of the admin listener, from the log.
     pub(crate) fn admin_url(&self) -> String {
         let log = self.log();
         let (_, rest) = log.rsplit_once("admin_address=").expect("it logs where operators look");
         format!("http://{}", rest.split_whitespace().next().unwrap())
+    }
+
+    /// The process whose metrics show a series with a value: here, the one there is.
+    pub(crate) async fn showing(&self, _: &str) -> &Self {
+        self
     }
 
     pub(crate) async fn metrics(&self) -> String {

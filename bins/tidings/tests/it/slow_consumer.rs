@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use domain::limits::CONTENT_BYTES_MAX;
-use protocol::Outbox;
+use protocol::OutboxBounds;
 use serde_json::{Value, json};
 
 use crate::runbook::{RunbookMoment, follow, names};
@@ -12,7 +12,9 @@ const FLOOD: usize = 1600;
 /// Messages of a flood that are sent in one go.
 const PART: usize = 32;
 /// Bytes in a queue with room for one more message of a flood at most.
-const FULL: f64 = (Outbox::BYTES_MAX - 2 * CONTENT_BYTES_MAX) as f64;
+fn full() -> f64 {
+    (OutboxBounds::default().bytes - 2 * CONTENT_BYTES_MAX) as f64
+}
 
 /// A server that measures the queues of its connections often.
 pub(crate) async fn measuring_server() -> TestServer {
@@ -25,7 +27,7 @@ pub(crate) async fn flood(server: &TestServer, sender: &mut TestSocket, chat_id:
     let mut sent = 0;
     loop {
         // Checked before a part, so that a part follows that does not fit.
-        let is_full = queued_bytes(server).await > FULL;
+        let is_full = queued_bytes(server).await > full();
         // In parts, so that neither side blocks on the other.
         sender.send_messages(chat_id, &vec!["x".repeat(CONTENT_BYTES_MAX); PART]).await;
         sender.answer(&PART.to_string()).await;
@@ -90,7 +92,7 @@ async fn g9_typing_costs_a_slow_reader_neither_messages_nor_its_connection() {
     let mut sender = ann.connect().await;
     let mut sent = 0;
     // Until the buffers of the socket are full and the queue begins to fill up.
-    while queued_bytes(&server).await < (Outbox::BYTES_MAX / 5) as f64 {
+    while queued_bytes(&server).await < (OutboxBounds::default().bytes / 5) as f64 {
         sender.send_messages(&chat_id, &vec!["x".repeat(CONTENT_BYTES_MAX); PART]).await;
         sender.answer(&PART.to_string()).await;
         sent += PART;

@@ -10,10 +10,32 @@ use tokio_tungstenite::tungstenite;
 use uuid::Uuid;
 
 use crate::issuer::Issuer;
-use crate::server::{BUSY, RestResponse, TestDevice, TestServer, TestSocket};
+use crate::rules::rules;
+use crate::server::{ATTEMPTS, BUSY, RestResponse, TestDevice, TestServer, TestSocket};
 use crate::webhook::{said, tidings};
 
-/// A device of a user of the issuer, who is created by the first call.
+rules!(
+    on crate::suspension::IssuerServer::start();
+    a_deleted_user_of_an_issuer_is_cut_off_and_older_tokens_create_no_new_user,
+    signing_out_everywhere_ends_sessions_and_older_tokens_of_an_issuer,
+    a_revoked_token_is_refused_and_another_token_of_its_user_is_not,
+);
+
+/// A server that accepts the tokens of an external identity provider. Each rule has a user of its own there.
+struct IssuerServer {
+    issuer: Issuer,
+    server: TestServer,
+}
+
+impl IssuerServer {
+    async fn start() -> Self {
+        let issuer = Issuer::start().await;
+        let server = issuer.server(&[]).await;
+        Self { issuer, server }
+    }
+}
+
+/// A device of a user of the issuer. The first call creates the user.
 async fn external(like: &TestDevice, token: String) -> TestDevice {
     let mut device = like.clone();
     (device.access_token, device.device_id) = (token, Uuid::new_v4());
@@ -44,8 +66,8 @@ async fn refused_handshake(device: &TestDevice) -> (u16, Value) {
     }
 }
 
-/// Runs a command of operators, and asserts that these sockets close within a second of it.
-async fn close_all(server: &TestServer, command: &[&str], sockets: &mut [TestSocket], reason: &str) {
+/// Runs a command of operators, and asserts that these sockets close within a second of it. Returns when it has run.
+async fn close_all(server: &TestServer, command: &[&str], sockets: &mut [TestSocket], reason: &str) -> Instant {
     said(&tidings(server, &[&["admin", "user"], command].concat()).await);
     let start = Instant::now();
     for socket in sockets {
@@ -53,9 +75,30 @@ async fn close_all(server: &TestServer, command: &[&str], sockets: &mut [TestSoc
         assert_eq!((closed.code, &*closed.reason), (4001, reason));
     }
     assert!(start.elapsed() < Duration::from_secs(1) + BUSY, "{:?}", start.elapsed());
+    start
+}
+
+/// Waits until every API process answers a user's calls with this status.
+async fn until_answered(server: &TestServer, user: &TestDevice, status: u16) {
+    for url in server.api_urls() {
+        let user = user.at(&url);
+        server.until(async || user.get("/users/me").await.status == status).await;
+    }
+}
+
+/// Asserts that every API process answers a user's calls with this status, at the latest a second after `since`.
+async fn answered_within_a_second(server: &TestServer, user: &TestDevice, status: u16, since: Instant) {
+    until_answered(server, user, status).await;
+    assert!(since.elapsed() < Duration::from_secs(1) + BUSY, "{:?}", since.elapsed());
+    for url in server.api_urls() {
+        let user = user.at(&url);
+        assert_eq!(user.get("/users/me").await.status, status, "it does not change again");
+        assert_eq!(user.patch("/users/me", json!({ "display_name": "Eve" })).await.status, status);
+    }
 }
 
 async fn assert_suspended(server: &TestServer, user: &TestDevice, chat_id: &str) {
+    until_answered(server, user, 403).await;
     let refusal = user.get("/users/me").await.refused(403, "FORBIDDEN");
     assert_eq!(refusal["details"], json!({ "reason": "account_suspended" }));
     let message = json!({ "client_message_id": Uuid::new_v4(), "content": "hello" });
@@ -82,7 +125,8 @@ async fn a_suspended_user_is_refused_everywhere_until_the_suspension_ends() {
         let mut sockets = [user.connect().await, second.connect().await];
         sockets[0].send_message(&chat_id, "before").await;
         let suspend = ["suspend", &user.user_id, "--reason", "spam", "--yes"];
-        close_all(&server, &suspend, &mut sockets, "session_revoked").await;
+        let since = close_all(&server, &suspend, &mut sockets, "session_revoked").await;
+        answered_within_a_second(&server, user, 403, since).await;
         assert_suspended(&server, user, &chat_id).await;
     }
     let refresh = json!({ "refresh_token": ann.refresh_token, "device_id": ann.device_id });
@@ -100,7 +144,7 @@ async fn a_suspended_user_is_refused_everywhere_until_the_suspension_ends() {
         let shown = said(&tidings(&server, &["admin", "user", "show", &user.user_id]).await).to_owned();
         assert!(shown.contains(", reason: spam\n"), "{shown}");
         said(&tidings(&server, &["admin", "user", "resume", &user.user_id]).await);
-        server.until(async || user.get("/users/me").await.status == 200).await;
+        until_answered(&server, user, 200).await;
         // Other processes may apply the suspension for another second.
         let message = || json!({ "client_message_id": Uuid::new_v4(), "content": "again" });
         let path = format!("/chats/{chat_id}/messages");
@@ -112,11 +156,28 @@ async fn a_suspended_user_is_refused_everywhere_until_the_suspension_ends() {
 }
 
 #[tokio::test]
-async fn a_deleted_user_of_an_issuer_is_cut_off_and_older_tokens_create_no_new_user() {
-    let issuer = Issuer::start().await;
-    let server = issuer.server(&[]).await;
+async fn sockets_close_within_a_second_of_a_suspension() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let mut quickest = Duration::MAX;
+    for _ in 0..ATTEMPTS {
+        let mut sockets = [ann.connect_eventually().await];
+        let suspend = ["suspend", &ann.user_id, "--yes"];
+        quickest = close_all(&server, &suspend, &mut sockets, "session_revoked").await.elapsed().min(quickest);
+        if quickest <= Duration::from_secs(1) {
+            return;
+        }
+        said(&tidings(&server, &["admin", "user", "resume", &ann.user_id]).await);
+        until_answered(&server, &ann, 200).await;
+    }
+    panic!("no attempt of {ATTEMPTS} took less than {quickest:?}");
+}
+
+async fn a_deleted_user_of_an_issuer_is_cut_off_and_older_tokens_create_no_new_user(
+    IssuerServer { issuer, server }: &IssuerServer,
+) {
     let bob = server.sign_up("Bob").await;
-    let token = |iat: u64| issuer.token("JWT", json!({ "sub": "eve", "iat": iat }));
+    let token = |iat: u64| issuer.token("JWT", json!({ "sub": "deleted", "iat": iat }));
     let eve = external(&bob, token(now() - 10)).await;
     eve.direct_chat(&bob).await;
     let mut sockets = [eve.connect().await, beside(&eve).connect().await];
@@ -128,23 +189,24 @@ async fn a_deleted_user_of_an_issuer_is_cut_off_and_older_tokens_create_no_new_u
         let closed = socket.closed().await;
         assert_eq!((closed.code, &*closed.reason), (4001, "session_revoked"));
     }
-    assert!(start.elapsed() < Duration::from_secs(1) + BUSY, "{:?}", start.elapsed());
+    answered_within_a_second(server, &eve, 401, start).await;
     eve.get("/users/me").await.refused(401, "UNAUTHORIZED");
     assert_eq!(refused_handshake(&eve).await, (401, json!("token_revoked")));
     let again = external(&bob, token(now() + 5)).await;
     assert_ne!(again.user_id, eve.user_id, "a token from after the deletion belongs to a new account");
 }
 
-#[tokio::test]
-async fn signing_out_everywhere_ends_sessions_and_older_tokens_of_an_issuer() {
-    let issuer = Issuer::start().await;
-    let server = issuer.server(&[]).await;
+async fn signing_out_everywhere_ends_sessions_and_older_tokens_of_an_issuer(
+    IssuerServer { issuer, server }: &IssuerServer,
+) {
     let ann = server.sign_up("Ann").await;
-    let token = |iat: u64| issuer.token("JWT", json!({ "sub": "eve", "iat": iat }));
+    let token = |iat: u64| issuer.token("JWT", json!({ "sub": "signed-out", "iat": iat }));
     let mut eve = external(&ann, token(now() - 10)).await;
     for user in [&ann, &eve] {
         let mut sockets = [user.connect().await];
-        close_all(&server, &["sign-out", &user.user_id, "--yes"], &mut sockets, "session_revoked").await;
+        let sign_out = ["sign-out", &user.user_id, "--yes"];
+        let since = close_all(server, &sign_out, &mut sockets, "session_revoked").await;
+        answered_within_a_second(server, user, 401, since).await;
         user.get("/users/me").await.refused(401, "UNAUTHORIZED");
         assert_eq!(refused_handshake(user).await, (401, json!("token_revoked")));
     }
@@ -154,16 +216,16 @@ async fn signing_out_everywhere_ends_sessions_and_older_tokens_of_an_issuer() {
     ann.connect().await;
 }
 
-#[tokio::test]
-async fn a_revoked_token_is_refused_and_another_token_of_its_user_is_not() {
-    let issuer = Issuer::start().await;
-    let server = issuer.server(&[]).await;
+async fn a_revoked_token_is_refused_and_another_token_of_its_user_is_not(
+    IssuerServer { issuer, server }: &IssuerServer,
+) {
     let ann = server.sign_up("Ann").await;
-    let token = |id: &str| issuer.token("JWT", json!({ "sub": "eve", "jti": id }));
+    let token = |id: &str| issuer.token("JWT", json!({ "sub": "revoked", "jti": id }));
     let (stolen, kept) = (external(&ann, token("stolen")).await, external(&ann, token("kept")).await);
     let mut sockets = [stolen.connect().await, kept.connect().await];
     let revoke = ["revoke-token", &stolen.user_id, "stolen", "--hours", "1"];
-    close_all(&server, &revoke, &mut sockets, "token_expired").await;
+    let since = close_all(server, &revoke, &mut sockets, "token_expired").await;
+    answered_within_a_second(server, &stolen, 401, since).await;
     stolen.get("/users/me").await.refused(401, "UNAUTHORIZED");
     assert_eq!(refused_handshake(&stolen).await, (401, json!("token_revoked")));
     kept.connect().await;
@@ -171,7 +233,8 @@ async fn a_revoked_token_is_refused_and_another_token_of_its_user_is_not() {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(ann.access_token.split('.').nth(1).unwrap()).unwrap();
     let claims: Value = serde_json::from_slice(&claims).unwrap();
     let revoke = ["revoke-token", &ann.user_id, claims["jti"].as_str().unwrap()];
-    close_all(&server, &revoke, &mut [ann.connect().await], "token_expired").await;
+    let since = close_all(server, &revoke, &mut [ann.connect().await], "token_expired").await;
+    answered_within_a_second(server, &ann, 401, since).await;
     ann.get("/users/me").await.refused(401, "UNAUTHORIZED");
     let refresh = json!({ "refresh_token": ann.refresh_token, "device_id": ann.device_id });
     let tokens = server.call(Method::POST, "/api/v1/auth/refresh", Some(&refresh)).await.data(200);

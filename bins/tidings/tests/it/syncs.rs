@@ -1,3 +1,4 @@
+use domain::limits::MESSAGE_FIELDS_BYTES;
 use serde_json::{Value, json};
 
 use crate::rules::rules;
@@ -8,6 +9,7 @@ rules!(
     a_synced_message_is_the_pushed_one_and_shows_the_client_message_id_to_its_sender_only,
     a_page_has_100_messages_unless_asked_for_more_and_never_over_500,
     a_page_of_long_messages_is_cut_by_its_bytes,
+    a_page_of_escaped_messages_has_less_than_1_mib_on_the_wire,
     a_cursor_above_the_head_is_refused_with_the_head,
 );
 
@@ -89,10 +91,45 @@ async fn a_page_of_long_messages_is_cut_by_its_bytes(server: &TestServer) {
     socket.answer("150").await;
     let page = sync(&mut socket, json!({ "chat_id": chat_id, "last_acked_sequence": 0, "limit": 500 })).await;
     let first = sequences(&page);
-    assert_eq!(first.len(), 512 * 1024 / 4096, "a page has 512 KiB of content at the most");
+    assert_eq!(first.len(), 512 * 1024 / (4096 + MESSAGE_FIELDS_BYTES), "a page has at most 512 KiB of messages");
     let page = sync(&mut socket, json!({ "chat_id": chat_id, "last_acked_sequence": first.len(), "limit": 500 })).await;
     assert_eq!(sequences(&page).len(), 150 - first.len());
     assert_eq!(page["has_more"], false);
+}
+
+/// In JSON, a control character has six bytes. Default WebSocket clients of some languages accept frames of 1 MiB.
+async fn a_page_of_escaped_messages_has_less_than_1_mib_on_the_wire(server: &TestServer) {
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    let mut socket = ann.connect().await;
+    socket.send_messages(&chat_id, &vec!["\u{1}".repeat(1024); 500]).await;
+    socket.answer("500").await;
+    let (mut known, mut pages) = (0, 0);
+    while known < 500 {
+        let page = sync(&mut socket, json!({ "chat_id": chat_id, "last_acked_sequence": known, "limit": 500 })).await;
+        let (len, expected) = (page.to_string().len(), sequences(&page));
+        assert!(len < 1 << 20, "{len} bytes");
+        assert_eq!(expected.first(), Some(&(known + 1)));
+        known = *expected.last().unwrap();
+        pages += 1;
+    }
+    assert_eq!(pages, 500_usize.div_ceil(512 * 1024 / (6 * 1024 + MESSAGE_FIELDS_BYTES)));
+
+    let mut path = format!("/chats/{chat_id}/messages?limit=100");
+    let mut read = 0;
+    while read < 500 {
+        let answer = ann.get(&path).await;
+        let messages = answer.body["data"]["messages"].as_array().unwrap();
+        let (len, count) = (answer.body.to_string().len(), messages.len());
+        assert!(len < 1 << 20, "{len} bytes");
+        read += count;
+        let cursor = answer.body["pagination"]["next_cursor"].as_str().unwrap_or_default();
+        path = format!("/chats/{chat_id}/messages?limit=100&cursor={cursor}");
+    }
+    assert_eq!(read, 500);
+    let around = ann.get(&format!("/chats/{chat_id}/messages/around/250?limit=100")).await;
+    let len = around.body.to_string().len();
+    assert!(len < 1 << 20, "{len} bytes");
 }
 
 async fn a_cursor_above_the_head_is_refused_with_the_head(server: &TestServer) {

@@ -1,19 +1,21 @@
 //! A service that checks its own store while it serves.
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use crate::drills::damage;
-use crate::server::{TestDevice, TestServer};
+use crate::server::{PATIENCE, TestDevice, TestServer};
 
 /// Requests a check from the service.
 pub(crate) async fn verify(server: &TestServer, arguments: &[&str]) -> Output {
     let admin = server.admin_url();
     let listen = admin.strip_prefix("http://").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
-    command.args(["store", "verify", "--admin", listen, "--data-dir"]).arg(server.data_dir()).args(arguments);
+    command.args(["store", "verify", "--admin-listen", listen, "--data-dir"]).arg(server.data_dir()).args(arguments);
     command.kill_on_drop(true).output().await.unwrap()
 }
 
@@ -53,6 +55,40 @@ async fn a_service_checks_its_store_while_it_serves() {
         assert!(checked(report, "ordering_preserved") >= 20, "{report}");
         assert!(checked(report, "commit_after_process") > 0, "{report}");
     }
+}
+
+#[tokio::test]
+async fn the_old_name_of_the_flag_still_works_and_is_not_in_the_help() {
+    let server = TestServer::start().await;
+    let admin = server.admin_url();
+    let tidings = async |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+        command.args(arguments).arg("--data-dir").arg(server.data_dir()).kill_on_drop(true).output().await.unwrap()
+    };
+    let file = server.data_dir().with_file_name("a.backup");
+    let backup = ["store", "backup", file.to_str().unwrap()];
+    for command in [&["store", "verify"][..], &backup] {
+        let listen = ["--admin", admin.strip_prefix("http://").unwrap()];
+        let output = tidings(&[command, &listen].concat()).await;
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let help = String::from_utf8(tidings(&[&command[..2], &["--help"]].concat()).await.stdout).unwrap();
+        assert!(help.contains("--admin-listen [<ADDR>]") && !help.contains("--admin "), "{help}");
+    }
+}
+
+#[tokio::test]
+async fn an_audit_into_a_pipe_prints_its_progress() {
+    let server = TestServer::start().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    talk(&ann, &bob).await;
+    let admin = server.admin_url();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+    command.args(["store", "verify", "--rate", "1", "--admin-listen", admin.strip_prefix("http://").unwrap()]);
+    command.arg("--data-dir").arg(server.data_dir()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut audit = command.spawn().unwrap();
+    let mut lines = BufReader::new(audit.stderr.take().unwrap()).lines();
+    let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(line.contains(" rows (log, ") && line.ends_with(" left)"), "{line}");
 }
 
 #[tokio::test]

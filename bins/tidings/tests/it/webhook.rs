@@ -32,10 +32,16 @@ pub(crate) fn words(event: &Value) -> Value {
     }
 }
 
+/// The next events. Each matches the committed document.
 pub(crate) async fn heard(receiver: &mut WebhookReceiver, count: usize) -> Vec<Value> {
+    let document: Value = serde_json::from_str(include_str!("../../../../docs/asyncapi-events.json")).unwrap();
+    let schema = json!({ "$ref": "#/components/schemas/Event", "components": document["components"] });
+    let validator = jsonschema::validator_for(&schema).unwrap();
     let mut events = vec![];
     for _ in 0..count {
-        events.push(receiver.next().await.json());
+        let event = receiver.next().await.json();
+        assert!(validator.is_valid(&event), "{event} is not described");
+        events.push(event);
     }
     events
 }
@@ -100,7 +106,8 @@ async fn an_event_refused_by_the_application_is_a_dead_letter_that_can_be_redeli
     let shown = tidings(&server, &["log", "dead-letters", "list"]).await;
     assert!(said(&shown).contains(id), "{shown:?}");
     assert!(!list().await.to_string().contains("poison"), "a dead letter holds no content");
-    let names = names(&server.base_url(), &server.admin_url(), &server.data_dir());
+    let process = server.showing("tidings_dead_letters_total{kind=\"event\"} 1").await;
+    let names = names(&server.base_url(), &process.admin_url(), &process.data_dir());
     follow("webhook-failing.md", RunbookMoment::Broken, names.clone()).await;
 
     receiver.answer(&[400]);

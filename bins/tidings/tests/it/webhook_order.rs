@@ -42,6 +42,7 @@ async fn every_event_is_posted_signed_and_in_the_order_of_its_chat() {
     let types: Vec<_> = calls.iter().map(|event| event["event_type"].as_str().unwrap()).collect();
     assert_eq!(types, ["ChatCreated", "MessagePersisted", "MembershipChanged", "ChatRenamed", "MessageTtlChanged"]);
     assert!(calls.is_sorted_by_key(|event| event["position"].as_u64().unwrap()));
+    assert_eq!(calls.iter().map(|event| &event["event_number"]).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     let message = &calls[1]["payload"];
     assert_eq!((&message["message_id"], &message["content"]), (&ack["message_id"], &json!("hello")));
     assert_eq!(message["client_message_id"], ack["client_message_id"]);
@@ -74,7 +75,7 @@ async fn events_are_delivered_again_from_a_position_a_time_the_start_and_a_seque
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_away_misses_nothing_also_when_the_server_dies_meanwhile() {
+async fn an_unavailable_receiver_misses_nothing_even_if_the_server_is_killed() {
     // The socket keeps its port from other tests, and refuses connections until it listens.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

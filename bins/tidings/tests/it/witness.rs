@@ -76,7 +76,7 @@ async fn a_history_of_a_load_is_judged_and_a_spoiled_one_is_found_out() {
         "{table}"
     );
     assert!(table.contains("no_silent_loss: msg_"), "{table}");
-    assert!(table.ends_with("entries do not fit the promises\n"), "{table}");
+    assert!(table.ends_with("entries checked; violations found\n"), "{table}");
 }
 
 fn count(report: &Value) -> String {

@@ -23,7 +23,7 @@ const AT_ONCE: usize = 2;
 /// Maximum number of states with findings that are kept.
 const KEPT_MAX: usize = 3;
 /// Cuts of all scenarios together, unless `TIDINGS_CUTS` asks for another number.
-pub(crate) const CUTS: usize = 314;
+pub(crate) const CUTS: usize = 350;
 
 /// The outcomes of the cuts of a scenario.
 pub(crate) struct CutOutcome {

@@ -187,7 +187,7 @@ impl ExaminedServer<'_> {
         Ok((numbered.collect(), page["head_sequence"].as_u64().unwrap_or(0)))
     }
 
-    /// The request of `tidings store verify --admin`.
+    /// The request of `tidings store verify --admin-listen`.
     async fn verify(&self, data_dir: &Path, admin_url: &str) -> Result<(), CutFinding> {
         let token = fs::read(data_dir.join("admin.json")).map_err(|error| format!("admin.json: {error}"))?;
         let token: Value = serde_json::from_slice(&token).map_err(|error| format!("admin.json: {error}"))?;

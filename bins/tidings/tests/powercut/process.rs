@@ -38,9 +38,19 @@ impl TracedProcess {
     /// Starts a server on a data directory and waits until it is ready. `log` is its log file. An error holds its
     /// output.
     pub(crate) async fn start(data_dir: &Path, log: &Path, trace: Option<&Path>) -> Result<Self, String> {
+        Self::start_with(data_dir, log, trace, &[]).await
+    }
+
+    /// The same, with settings in its environment.
+    pub(crate) async fn start_with(
+        data_dir: &Path,
+        log: &Path,
+        trace: Option<&Path>,
+        environment: &[(&str, &str)],
+    ) -> Result<Self, String> {
         let any = "127.0.0.1:0";
         let mut command = tidings(["serve", "--dev", "--listen", any, "--admin-listen", any, "--data-dir"], trace);
-        command.arg(data_dir).envs(unlimited(&[])).stdout(Stdio::piped()).stderr(File::create(log).unwrap());
+        command.arg(data_dir).envs(unlimited(environment)).stdout(Stdio::piped()).stderr(File::create(log).unwrap());
         let mut child = spawn(&mut command);
         let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -14,7 +15,7 @@ use crate::judge::{CutFinding, Judge};
 use crate::ledger::{Micros, ResponseLedger, now};
 use crate::load::{RecordedLoad, Sizes};
 use crate::model::state;
-use crate::process::{TracedProcess, run};
+use crate::process::{PATIENCE, TracedProcess, run};
 use crate::recorded::{Recorded, Workspace};
 use crate::{aim, cuts};
 
@@ -173,6 +174,34 @@ async fn purge() {
         workspace.finish(load.ledger)
     };
     CutScenario { name: "purge", cuts: 36 }.check(record, served).await;
+}
+
+/// Messages expire, and a round of erasure rewrites the journal and the tables with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn erase() {
+    const SOON: (&str, &str) = ("TIDINGS_STORE__ERASE_WITHIN_SECONDS", "2");
+    let record = async || {
+        let mut workspace = Workspace::new();
+        let mut load = used(&workspace, 2).await;
+        let (trace, log) = (workspace.begin(), workspace.beside("log"));
+        let server = TracedProcess::start_with(&workspace.data_dir(), &log, Some(&trace), &[SOON]).await;
+        let server = server.unwrap_or_else(|said| panic!("{said}"));
+        load.reconnect(&server.base_url).await;
+        load.go_on(6, Sizes::Mixed, Some(1)).await;
+        load.until_expired().await;
+        let rounds = || fs::read_to_string(&log).unwrap().matches("erased deleted rows from the disk").count();
+        let before = rounds();
+        let deadline = Instant::now() + PATIENCE;
+        // Sends between and during rounds: a round must not lose them.
+        while rounds() <= before {
+            assert!(Instant::now() < deadline, "no round of erasure has ended");
+            load.go_on(1, Sizes::Mixed, None).await;
+        }
+        load.go_on(2, Sizes::Mixed, None).await;
+        stop(server).await;
+        workspace.finish(load.ledger)
+    };
+    CutScenario { name: "erase", cuts: 36 }.check(record, served).await;
 }
 
 /// `tidings store backup` of a stopped store. Its file gets its final name when it is complete, and is durable once the

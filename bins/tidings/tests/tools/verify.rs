@@ -186,9 +186,12 @@ async fn a_check_that_cannot_run_exits_2() {
     let held =
         EmbeddedStore::open(directory.path(), embedded::Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
     let held = held.unwrap();
-    verify(directory.path(), &[]).await.ended(2).says("use --admin to query the running service, or verify a copy");
+    verify(directory.path(), &[])
+        .await
+        .ended(2)
+        .says("use --admin-listen to query the running service, or verify a copy");
     held.close().await;
-    verify(directory.path(), &["--admin"]).await.ended(2).says("no service has been started");
+    verify(directory.path(), &["--admin-listen"]).await.ended(2).says("no service has been started");
 }
 
 #[tokio::test]
@@ -219,12 +222,12 @@ async fn peopled() -> (World, SampleData) {
     let people = SampleData::make(&store, SystemClock.now().minus(Duration::from_secs(1200))).await;
     for chat_id in store.overdue(domain::Timestamp::MAX).await.unwrap() {
         let messages = store.unpublished(chat_id).await.unwrap();
-        let waiting = store.waiting(chat_id).await.unwrap();
+        let waiting = store.pending_changes(chat_id).await.unwrap();
         world.publish(&messages).await;
         world.publish(&waiting.iter().map(|waiting| waiting.event.clone()).collect::<Vec<_>>()).await;
         store.published(chat_id, Sequence(messages.len() as u64)).await.unwrap();
-        let places: Vec<_> = waiting.into_iter().map(|waiting| waiting.place).collect();
-        store.forget(chat_id, &places).await.unwrap();
+        let keys: Vec<_> = waiting.into_iter().map(|waiting| waiting.key).collect();
+        store.confirm_changes(chat_id, &keys).await.unwrap();
     }
     let log = world.log();
     let mut consumer = log.consumer("fanout").await.unwrap();

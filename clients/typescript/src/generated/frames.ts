@@ -21,6 +21,11 @@ export interface components {
             type: "ack";
         };
         /**
+         * @description The action of an update on the wire.
+         * @enum {string}
+         */
+        ActionName: "edit" | "delete" | "react" | "unreact";
+        /**
          * @description The kind of change to a chat. Later versions may add kinds, which clients ignore.
          * @enum {string}
          */
@@ -40,7 +45,7 @@ export interface components {
             type: "chat_updated";
         };
         /** @description Any frame of the client. */
-        ClientFrame: components["schemas"]["SendMessageFrame"] | components["schemas"]["AckFrame"] | components["schemas"]["MarkReadFrame"] | components["schemas"]["SyncRequestFrame"] | components["schemas"]["TypingStartFrame"] | components["schemas"]["TypingStopFrame"] | components["schemas"]["PresenceSubscribeFrame"] | components["schemas"]["PresenceUnsubscribeFrame"] | components["schemas"]["HeartbeatFrame"];
+        ClientFrame: components["schemas"]["SendMessageFrame"] | components["schemas"]["UpdateMessageFrame"] | components["schemas"]["AckFrame"] | components["schemas"]["MarkReadFrame"] | components["schemas"]["SyncRequestFrame"] | components["schemas"]["TypingStartFrame"] | components["schemas"]["TypingStopFrame"] | components["schemas"]["PresenceSubscribeFrame"] | components["schemas"]["PresenceUnsubscribeFrame"] | components["schemas"]["ReauthFrame"] | components["schemas"]["HeartbeatFrame"];
         /**
          * @description Why the server ends a connection.
          * @enum {string}
@@ -165,6 +170,7 @@ export interface components {
             sender_id: components["schemas"]["UserId"];
             /** Format: int64 */
             sequence: number;
+            state?: null | components["schemas"]["StateBody"];
         };
         /** @description Payload of `message_expired`. */
         MessageExpired: {
@@ -185,6 +191,17 @@ export interface components {
         };
         /** @description The id of a message. */
         MessageId: string;
+        /** @description Payload of `message_updated`. */
+        MessageUpdated: {
+            update: components["schemas"]["UpdateBody"];
+            message?: null | components["schemas"]["Message"];
+        };
+        /** @description A message was edited or deleted, or a member reacted to it. */
+        MessageUpdatedFrame: {
+            payload: components["schemas"]["MessageUpdated"];
+            /** @constant */
+            type: "message_updated";
+        };
         /** @description One user's presence. */
         Presence: {
             /** Format: date-time */
@@ -231,6 +248,41 @@ export interface components {
         /** @description Payload of `presence_subscribe` and `presence_unsubscribe`. */
         PresenceUsers: {
             user_ids: components["schemas"]["UserId"][];
+        };
+        /** @description A reaction to a message, with the number of members who have it. */
+        ReactionBody: {
+            reaction: string;
+            /** Format: int32 */
+            count: number;
+            /** @description Whether the reader has it. Absent in pushes and in a sync: there the updates say who reacted. */
+            mine?: boolean | null;
+        };
+        /** @description Payload of `reauth`. */
+        Reauth: {
+            /** @description An access token of the same user and session. The connection closes when it expires. */
+            token: string;
+        };
+        /** @description Payload of `reauth_ack`. */
+        ReauthAck: {
+            /**
+             * Format: date-time
+             * @description When the connection closes now, unless it is renewed again.
+             */
+            expires_at: string;
+        };
+        /** @description The authentication of the connection is renewed. */
+        ReauthAckFrame: {
+            payload: components["schemas"]["ReauthAck"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "reauth_ack";
+        };
+        /** @description Renews the authentication of the connection with a new access token of its session. */
+        ReauthFrame: {
+            payload: components["schemas"]["Reauth"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "reauth";
         };
         /** @description Payload of `receipt`. */
         Receipt: {
@@ -307,7 +359,30 @@ export interface components {
             type: "send_message";
         };
         /** @description Any frame of the server. */
-        ServerFrame: components["schemas"]["ConnectionEstablishedFrame"] | components["schemas"]["SendMessageAckFrame"] | components["schemas"]["MessageFrame"] | components["schemas"]["SyncResponseFrame"] | components["schemas"]["ReceiptFrame"] | components["schemas"]["MessageExpiredFrame"] | components["schemas"]["ChatUpdatedFrame"] | components["schemas"]["TypingIndicatorFrame"] | components["schemas"]["PresenceSnapshotFrame"] | components["schemas"]["PresenceChangedFrame"] | components["schemas"]["ResyncFrame"] | components["schemas"]["HeartbeatAckFrame"] | components["schemas"]["ErrorFrame"] | components["schemas"]["ConnectionClosingFrame"];
+        ServerFrame: components["schemas"]["ConnectionEstablishedFrame"] | components["schemas"]["SendMessageAckFrame"] | components["schemas"]["MessageFrame"] | components["schemas"]["MessageUpdatedFrame"] | components["schemas"]["SyncResponseFrame"] | components["schemas"]["ReceiptFrame"] | components["schemas"]["MessageExpiredFrame"] | components["schemas"]["ChatUpdatedFrame"] | components["schemas"]["TypingIndicatorFrame"] | components["schemas"]["PresenceSnapshotFrame"] | components["schemas"]["PresenceChangedFrame"] | components["schemas"]["ResyncFrame"] | components["schemas"]["HeartbeatAckFrame"] | components["schemas"]["ReauthAckFrame"] | components["schemas"]["ErrorFrame"] | components["schemas"]["ConnectionClosingFrame"];
+        /**
+         * @description What updates have changed in a message, besides its content. Of two copies of a message, the one with the higher
+         *     `revision` is newer; a message without a state has revision 0.
+         */
+        StateBody: {
+            /**
+             * Format: int64
+             * @description The sequence of the last update.
+             */
+            revision: number;
+            /**
+             * Format: date-time
+             * @description The time of the last edit.
+             */
+            edited_at?: string;
+            /**
+             * Format: int32
+             * @description The number of edits.
+             */
+            edit_count?: number | null;
+            /** @description The reactions, in the order of their first use. */
+            reactions?: components["schemas"]["ReactionBody"][];
+        };
         /** @description Payload of `sync_request`. */
         SyncRequest: {
             chat_id: components["schemas"]["ChatId"];
@@ -341,6 +416,10 @@ export interface components {
              * @description The first sequence that was not examined; present if `has_more`.
              */
             next_sequence?: number;
+            /** @description The updates of messages in this range of sequences. */
+            updates?: components["schemas"]["UpdateBody"][];
+            /** @description The messages of these updates that are not in `messages`, in their current state; deleted ones are absent. */
+            updated_messages?: components["schemas"]["Message"][];
         };
         /** @description A page of missed messages. */
         SyncResponseFrame: {
@@ -378,6 +457,64 @@ export interface components {
             request_id?: components["schemas"]["RequestId"];
             /** @constant */
             type: "typing_stop";
+        };
+        /** @description An update of a message, with a sequence of its own among the messages of the chat. */
+        UpdateBody: {
+            chat_id: components["schemas"]["ChatId"];
+            /** Format: int64 */
+            sequence: number;
+            /**
+             * Format: int64
+             * @description The sequence of the message.
+             */
+            target_sequence: number;
+            user_id: components["schemas"]["UserId"];
+            kind: components["schemas"]["UpdateKind"];
+            /** @description The reaction that was added or removed. */
+            reaction?: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: uuid
+             * @description Present only on the own devices of the user who made the update.
+             */
+            client_message_id?: string;
+        };
+        /**
+         * @description What an update did to its message. Later versions may add kinds, which clients ignore.
+         * @enum {string}
+         */
+        UpdateKind: "edited" | "deleted" | "reacted" | "unreacted";
+        /** @description Payload of `update_message`. */
+        UpdateMessage: {
+            /**
+             * Format: uuid
+             * @description The sender's id for the update, the same on every retry.
+             */
+            client_message_id: string;
+            chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: int64
+             * @description The sequence of the message.
+             */
+            sequence: number;
+            action: components["schemas"]["ActionName"];
+            /** @description Of `edit`: 1 to 4096 bytes of UTF-8 without NUL. */
+            content?: string | null;
+            content_type?: components["schemas"]["ContentType"] | null;
+            /** @description Of `edit`: a JSON object of at most 1024 bytes. It replaces the one of the message. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Of `react` and `unreact`: an emoji or a short code of 1 to 64 bytes without spaces. */
+            reaction?: string | null;
+        };
+        /** @description Edits or deletes a message, or reacts to it. */
+        UpdateMessageFrame: {
+            payload: components["schemas"]["UpdateMessage"];
+            /** @constant */
+            type: "update_message";
+            request_id: components["schemas"]["RequestId"];
         };
         /** @description The id of a user. */
         UserId: string;

@@ -162,7 +162,7 @@ export interface paths {
         post?: never;
         /**
          * Removes a passkey of the caller.
-         * @description It signs nobody in from now on. Sessions that it opened stay; end them with `DELETE /sessions`.
+         * @description It does not sign in any more. Sessions that it opened stay; end them with `DELETE /sessions`.
          */
         delete: operations["remove_passkey"];
         options?: never;
@@ -354,6 +354,27 @@ export interface paths {
         patch: operations["update_chat"];
         trace?: never;
     };
+    "/api/v1/chats/{chat_id}/delivered": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Moves the caller's delivered watermark forward; a lower sequence changes nothing.
+         * @description It acknowledges messages that were received without a WebSocket, as the frame `ack` does on one. Only acknowledge a
+         *     sequence up to which there is no gap. The other members receive a `receipt` push.
+         */
+        post: operations["mark_delivered"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/chats/{chat_id}/leave": {
         parameters: {
             query?: never;
@@ -365,7 +386,8 @@ export interface paths {
         put?: never;
         /**
          * Leaves a group.
-         * @description An owner must hand the group over first. A user who has left can no longer read the group.
+         * @description An owner must hand the group over first, unless the owner is its last member: then the group is gone for everybody, and
+         *     its messages are erased. A user who has left can no longer read the group.
          */
         post: operations["leave_chat"];
         delete?: never;
@@ -429,8 +451,8 @@ export interface paths {
         };
         /**
          * The messages of a chat, newest first; with `after`, oldest first from there.
-         * @description Pages omit expired messages. `before`, `after` and `cursor` exclude each other. Only the caller's own messages have a
-         *     `status`.
+         * @description Pages omit expired messages, and end before `limit` when their messages reach 512 KiB. `before`, `after` and `cursor`
+         *     exclude each other. Only the caller's own messages have a `status`.
          */
         get: operations["history"];
         put?: never;
@@ -461,6 +483,59 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats/{chat_id}/messages/{sequence}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Deletes a message for everyone, as the `update_message` frame does. */
+        delete: operations["delete_message"];
+        options?: never;
+        head?: never;
+        /** Edits a message of the caller, as the `update_message` frame does. */
+        patch: operations["edit_message"];
+        trace?: never;
+    };
+    "/api/v1/chats/{chat_id}/messages/{sequence}/reactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The members who reacted to a message, with their reactions, by id. */
+        get: operations["reactions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats/{chat_id}/messages/{sequence}/reactions/{reaction}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Adds a reaction of the caller to a message, as the `update_message` frame does. */
+        put: operations["add_reaction"];
+        post?: never;
+        /** Removes a reaction of the caller from a message, as the `update_message` frame does. */
+        delete: operations["remove_reaction"];
         options?: never;
         head?: never;
         patch?: never;
@@ -515,7 +590,9 @@ export interface paths {
         };
         /**
          * The watermarks of the members of a chat, and how many members have received and read one message.
-         * @description `delivered_count` and `read_count` exclude the sender; `member_count` and `members` include every member.
+         * @description `delivered_count` and `read_count` exclude the sender; `member_count` and `members` include every member. In a direct
+         *     chat with a block, `members` has only the caller, and the other member counts as without receipts. `delivered_at` and
+         *     `read_at` are the times at which a member's watermarks last moved.
          */
         get: operations["receipts"];
         put?: never;
@@ -651,8 +728,8 @@ export interface paths {
         post?: never;
         /**
          * Declines an invitation; succeeds even without one.
-         * @description For 30 days no member of the group can invite the caller again. Nobody is told about the decline: further
-         *     invitations are dropped silently.
+         * @description For 30 days no member of the group can invite the caller again. The decline is not announced: further invitations
+         *     are dropped silently.
          */
         delete: operations["decline_invitation"];
         options?: never;
@@ -753,7 +830,8 @@ export interface paths {
         };
         /**
          * The devices the caller is signed in on, oldest session first.
-         * @description `is_current` marks the session of this request.
+         * @description `is_current` marks the session of this request. `last_active_at` of it, and of every connected device, is now; of
+         *     another device it is the last sign-in or refresh of its tokens.
          */
         get: operations["sessions"];
         put?: never;
@@ -1090,7 +1168,7 @@ export interface components {
         };
         /** @description A success. */
         Data_MarkedRead: {
-            /** @description The caller's watermarks after a `MarkRead`. */
+            /** @description The caller's watermarks after a `MarkDelivered` or a `MarkRead`. */
             data: {
                 chat_id: components["schemas"]["ChatId"];
                 /** Format: int64 */
@@ -1382,6 +1460,21 @@ export interface components {
              */
             erase_messages?: boolean;
         };
+        /** @description Body of PATCH `/chats/{chat_id}/messages/{sequence}`. */
+        EditMessage: {
+            /**
+             * Format: uuid
+             * @description The author's id for the edit, the same on every retry.
+             */
+            client_message_id: string;
+            /** @description 1 to 4096 bytes of UTF-8 without NUL. */
+            content: string;
+            content_type?: components["schemas"]["ContentType"] | null;
+            /** @description A JSON object of at most 1024 bytes. It replaces the one of the message. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        };
         /** @description An error as a client sees it: the payload of an `error` frame, and the body of a REST failure. */
         ErrorBody: {
             /** @description The error code. */
@@ -1415,6 +1508,11 @@ export interface components {
         /** @description A user's membership in a chat, and their messages. */
         ExportedChat: {
             chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: date-time
+             * @description When `delivered_sequence` was reached, if it is known.
+             */
+            delivered_at?: string;
             /** Format: int64 */
             delivered_sequence: number;
             /** Format: date-time */
@@ -1428,6 +1526,11 @@ export interface components {
             muted_until: string | null;
             /** @description `null` for direct chats. */
             name: string | null;
+            /**
+             * Format: date-time
+             * @description When `read_sequence` was reached, if it is known.
+             */
+            read_at?: string;
             /** Format: int64 */
             read_sequence: number;
             role: components["schemas"]["Role"];
@@ -1518,12 +1621,17 @@ export interface components {
         LookupResults: {
             results: (components["schemas"]["User"] | null)[];
         };
+        /** @description Body of POST `/chats/{chat_id}/delivered`. */
+        MarkDelivered: {
+            /** Format: int64 */
+            last_acked_sequence: number;
+        };
         /** @description Body of POST `/chats/{chat_id}/read`. */
         MarkRead: {
             /** Format: int64 */
             last_read_sequence: number;
         };
-        /** @description The caller's watermarks after a `MarkRead`. */
+        /** @description The caller's watermarks after a `MarkDelivered` or a `MarkRead`. */
         MarkedRead: {
             chat_id: components["schemas"]["ChatId"];
             /** Format: int64 */
@@ -1556,8 +1664,19 @@ export interface components {
         };
         /** @description The watermarks of one member. */
         MemberWatermarks: {
+            /**
+             * Format: date-time
+             * @description When `delivered_sequence` was reached; lower sequences were delivered then or earlier. Absent if the watermark has
+             *     not moved since the member joined, or last moved under a release without this field.
+             */
+            delivered_at?: string;
             /** Format: int64 */
             delivered_sequence: number;
+            /**
+             * Format: date-time
+             * @description When `read_sequence` was reached; as `delivered_at`.
+             */
+            read_at?: string;
             /** Format: int64 */
             read_sequence: number;
             user_id: components["schemas"]["UserId"];
@@ -1584,6 +1703,7 @@ export interface components {
             sender_id: components["schemas"]["UserId"];
             /** Format: int64 */
             sequence: number;
+            state?: null | components["schemas"]["StateBody"];
         } & {
             /** @description Present only on the caller's own messages. */
             status?: components["schemas"]["MessageStatus"];
@@ -1667,6 +1787,18 @@ export interface components {
             /** @description A page of the inbox, newest activity first. */
             data: {
                 chats: components["schemas"]["ChatSummary"][];
+            };
+            /** @description How to get the next page. */
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with one page of a list. */
+        Paged_Reactions: {
+            /** @description The members who reacted to a message. */
+            data: {
+                chat_id: components["schemas"]["ChatId"];
+                /** Format: int64 */
+                sequence: number;
+                members: components["schemas"]["Reactor"][];
             };
             /** @description How to get the next page. */
             pagination: components["schemas"]["Pagination"];
@@ -1856,6 +1988,26 @@ export interface components {
             /** @description For `webhook`: the device's name at the operator's service, 1 to 2048 visible ASCII characters. */
             token?: string | null;
         };
+        /** @description A reaction to a message, with the number of members who have it. */
+        ReactionBody: {
+            reaction: string;
+            /** Format: int32 */
+            count: number;
+            /** @description Whether the reader has it. Absent in pushes and in a sync: there the updates say who reacted. */
+            mine?: boolean | null;
+        };
+        /** @description The members who reacted to a message. */
+        Reactions: {
+            chat_id: components["schemas"]["ChatId"];
+            /** Format: int64 */
+            sequence: number;
+            members: components["schemas"]["Reactor"][];
+        };
+        /** @description A member who reacted, with their reactions in the order in which they added them. */
+        Reactor: {
+            user_id: components["schemas"]["UserId"];
+            reactions: string[];
+        };
         /** @description The number of members that have received and read a message. */
         Receipts: {
             chat_id: components["schemas"]["ChatId"];
@@ -1961,6 +2113,8 @@ export interface components {
             sync_page_max: number;
             /** Format: int64 */
             ttl_seconds_max: number;
+            /** Format: int64 */
+            update_window_seconds: number;
         };
         /** @description One login of one device. */
         Session: {
@@ -1998,6 +2152,29 @@ export interface components {
             session: components["schemas"]["Session"];
             tokens: components["schemas"]["Tokens"];
             user: components["schemas"]["Me"];
+        };
+        /**
+         * @description What updates have changed in a message, besides its content. Of two copies of a message, the one with the higher
+         *     `revision` is newer; a message without a state has revision 0.
+         */
+        StateBody: {
+            /**
+             * Format: int64
+             * @description The sequence of the last update.
+             */
+            revision: number;
+            /**
+             * Format: date-time
+             * @description The time of the last edit.
+             */
+            edited_at?: string;
+            /**
+             * Format: int32
+             * @description The number of edits.
+             */
+            edit_count?: number | null;
+            /** @description The reactions, in the order of their first use. */
+            reactions?: components["schemas"]["ReactionBody"][];
         };
         /** @description The tokens with which a device acts for its user. */
         Tokens: {
@@ -2959,6 +3136,49 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    mark_delivered: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D36Y4MC2G8JT5XN7D1RECT
+                 */
+                chat_id: components["schemas"]["ChatId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkDelivered"];
+            };
+        };
+        responses: {
+            /** @description The caller's watermarks now */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_MarkedRead"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["MessageTooLarge"];
+            422: components["responses"]["InvalidSequence"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
+        };
+    };
     leave_chat: {
         parameters: {
             query?: never;
@@ -3298,6 +3518,206 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    delete_message: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The caller's id for the update, the same on every retry. Without one, the server generates one, and a retry is
+                 *     another update.
+                 */
+                client_message_id?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The chat. */
+                chat_id: components["schemas"]["ChatId"];
+                /** @description The sequence of the message. */
+                sequence: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The deletion is durable */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_SendMessageAck"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["MessageTooLarge"];
+            422: components["responses"]["InvalidSequence"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
+        };
+    };
+    edit_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The chat. */
+                chat_id: components["schemas"]["ChatId"];
+                /** @description The sequence of the message. */
+                sequence: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditMessage"];
+            };
+        };
+        responses: {
+            /** @description The edit is durable */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_SendMessageAck"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["MessageTooLarge"];
+            422: components["responses"]["InvalidSequence"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
+        };
+    };
+    reactions: {
+        parameters: {
+            query?: {
+                /** @description Members in the page: 20 unless given, at most 100. */
+                limit?: number | null;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The chat. */
+                chat_id: components["schemas"]["ChatId"];
+                /** @description The sequence of the message. */
+                sequence: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Paged_Reactions"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["MessageTooLarge"];
+            422: components["responses"]["InvalidSequence"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
+        };
+    };
+    add_reaction: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The caller's id for the update, the same on every retry. Without one, the server generates one, and a retry is
+                 *     another update.
+                 */
+                client_message_id?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The chat. */
+                chat_id: components["schemas"]["ChatId"];
+                /** @description The sequence of the message. */
+                sequence: number;
+                /** @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces. */
+                reaction: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The reaction is durable */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_SendMessageAck"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["MessageTooLarge"];
+            422: components["responses"]["InvalidSequence"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
+        };
+    };
+    remove_reaction: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The caller's id for the update, the same on every retry. Without one, the server generates one, and a retry is
+                 *     another update.
+                 */
+                client_message_id?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The chat. */
+                chat_id: components["schemas"]["ChatId"];
+                /** @description The sequence of the message. */
+                sequence: number;
+                /** @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces. */
+                reaction: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The removal is durable */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_SendMessageAck"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["MessageTooLarge"];
+            422: components["responses"]["InvalidSequence"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
         };
     };
     mute_chat: {

@@ -1,7 +1,9 @@
 import { detailsOf } from "../errors.js";
-import type { ChatUpdated, ErrorBody, Frames, Message } from "../wire.js";
+import type { ChatUpdated, ErrorBody, Frames } from "../wire.js";
+import type { AckSchedule } from "./ack-schedule.js";
 import { Acks } from "./acks.js";
 import type { Random } from "./backoff.js";
+import { entriesOf, positionOf, type Entry } from "./entries.js";
 import { Feed } from "./feed.js";
 import { LookUps } from "./look-ups.js";
 import type { Out } from "./out.js";
@@ -9,9 +11,7 @@ import type { ListedChat, LookUpFailure } from "./outputs.js";
 import { Syncs, type SyncRefused } from "./syncs.js";
 import { earliest } from "./time.js";
 
-/** Delay of an ack, to coalesce it with others. */
-const ACK_DELAY_MS = 5000;
-/** Most messages in a sync page. */
+/** Most entries in a sync page. */
 const SYNC_PAGE_MAX = 500;
 
 interface Chat {
@@ -23,7 +23,7 @@ interface Chat {
  * The chats of the user: their feeds, acks, read marks and pending syncs.
  *
  * A chat that the server mentions is looked up, then tracked from one sequence on; that position is stored. From then
- * on each of its messages is handed out exactly once and in order.
+ * on each of its messages and updates is handed out exactly once and in order.
  */
 export class Chats {
   readonly #chats = new Map<string, Chat>();
@@ -59,7 +59,7 @@ export class Chats {
     }
   }
 
-  /** Records that the application has stored this message and all before it; they are acknowledged soon. */
+  /** Records that the application has stored this entry and all before it; they are acknowledged soon. */
   stored(now: number, chatId: string, sequence: number): void {
     const chat = this.#chats.get(chatId);
     if (chat === undefined) {
@@ -69,13 +69,13 @@ export class Chats {
     if (chat.acks.isBatch(chat.feed.watermark)) {
       this.#ack(now, chatId, chat);
     } else {
-      this.#ackSoon(now, chat);
+      this.#schedule(chat, (acks) => acks.stored(now, chatId));
     }
   }
 
   /** Starts a connection: repeats acks and read marks that the last one may have lost, and syncs missed messages. */
   connected(now: number): void {
-    this.#chats.forEach((chat) => this.#ackSoon(now, chat));
+    this.#chats.forEach((chat, chatId) => this.#schedule(chat, (acks) => acks.repeat(now, chatId)));
     this.#reads.forEach((sequence, chatId) => this.#transmitRead(now, chatId, sequence));
     this.resync();
   }
@@ -132,15 +132,17 @@ export class Chats {
     }
   }
 
-  handleMessage(message: Message): void {
-    const chat = this.#chats.get(message.chat_id);
+  /** Takes a pushed message or update. */
+  handleEntry(entry: Entry): void {
+    const { chatId, sequence } = positionOf(entry);
+    const chat = this.#chats.get(chatId);
     if (chat === undefined) {
-      this.#discover(message.chat_id, message.sequence);
+      this.#discover(chatId, sequence);
       return;
     }
-    this.#handOut(chat, chat.feed.offer(message));
+    this.#handOut(chat, chat.feed.offer(entry));
     if (chat.feed.hasHole) {
-      this.#syncs.want(message.chat_id);
+      this.#syncs.want(chatId);
     }
   }
 
@@ -150,14 +152,16 @@ export class Chats {
     if (question === undefined || chat === undefined) {
       return;
     }
-    const lastSent = page.messages.at(-1)?.sequence ?? question.after;
+    const entries = entriesOf(page);
+    const last = entries.at(-1);
+    const lastSent = last === undefined ? question.after : positionOf(last).sequence;
     const examined = page.has_more ? (page.next_sequence ? page.next_sequence - 1 : lastSent) : page.head_sequence;
-    this.#handOut(chat, chat.feed.offerPage(page.messages, examined));
+    this.#handOut(chat, chat.feed.offerPage(entries, examined));
     const isComplete = !page.has_more && !chat.feed.hasHole;
     const hasMoved = chat.feed.watermark > question.after;
     this.#syncs.finish(now, question.chatId, isComplete ? "complete" : hasMoved ? "more" : "stuck", this.#random);
     // A range proven empty is acknowledged too, although the application stores nothing for it.
-    this.#ackSoon(now, chat);
+    this.#schedule(chat, (acks) => acks.proven(now, question.chatId));
   }
 
   /** Takes the refusal of a sync. Returns its consequence for the connection. */
@@ -203,9 +207,18 @@ export class Chats {
 
   /** Acknowledges all stored messages. */
   flushAcks(now: number): void {
-    this.#chats.forEach((chat, chatId) => this.#ack(now, chatId, chat));
-    if (this.#out.link !== undefined) {
-      this.#out.link.acksDueAt = undefined;
+    this.sendAcks(now, [...this.#chats.keys()]);
+  }
+
+  /** Acknowledges the stored messages of these chats. */
+  sendAcks(now: number, chatIds: readonly string[]): void {
+    for (const chatId of chatIds) {
+      const chat = this.#chats.get(chatId);
+      if (chat === undefined) {
+        this.#out.link?.acks.remove(chatId);
+      } else {
+        this.#ack(now, chatId, chat);
+      }
     }
   }
 
@@ -268,24 +281,26 @@ export class Chats {
     }
   }
 
-  #handOut(chat: Chat, messages: Message[]): void {
-    for (const message of messages) {
-      chat.acks.handOut(message.sequence);
-      this.#out.tell("message", message);
+  #handOut(chat: Chat, entries: Entry[]): void {
+    for (const entry of entries) {
+      chat.acks.handOut(positionOf(entry).sequence);
+      this.#out.push({ kind: "event", event: entry });
     }
   }
 
   #ack(now: number, chatId: string, chat: Chat): void {
     const sequence = chat.acks.due(chat.feed.watermark);
+    this.#out.link?.acks.remove(chatId);
     if (this.#out.link !== undefined && sequence !== undefined) {
       chat.acks.ack(sequence);
       this.#out.transmit(now, { type: "ack", payload: { chat_id: chatId, last_acked_sequence: sequence } });
     }
   }
 
-  #ackSoon(now: number, chat: Chat): void {
+  /** Schedules the ack of a chat, if there is one to send. */
+  #schedule(chat: Chat, how: (acks: AckSchedule) => void): void {
     if (this.#out.link !== undefined && chat.acks.due(chat.feed.watermark) !== undefined) {
-      this.#out.link.acksDueAt ??= now + ACK_DELAY_MS;
+      how(this.#out.link.acks);
     }
   }
 

@@ -1,19 +1,19 @@
-import type { Message } from "../wire.js";
+import { positionOf, type Entry } from "./entries.js";
 
-/** Most buffered messages above a gap. */
+/** Most buffered entries above a gap. */
 export const EARLY_MAX = 256;
 
 /**
- * Puts the messages of one chat in order: each sequence once, without a gap.
+ * Puts the entries of one chat in order: each sequence once, without a gap.
  *
- * The watermark is the sequence up to which nothing is missing. It advances only over the next message and over ranges
- * that a sync has proven empty. A message above a gap is buffered. If the buffer is full the message is dropped,
- * because the sync that fills the gap returns it too.
+ * The watermark is the sequence up to which nothing is missing. It advances only over the next entry and over ranges
+ * that a sync has proven empty. An entry above a gap is buffered. If the buffer is full the entry is dropped, because
+ * the sync that fills the gap returns it too.
  */
 export class Feed {
   #watermark: number;
   #highestSeen: number;
-  readonly #early = new Map<number, Message>();
+  readonly #early = new Map<number, Entry>();
 
   constructor(watermark: number) {
     this.#watermark = this.#highestSeen = watermark;
@@ -23,30 +23,32 @@ export class Feed {
     return this.#watermark;
   }
 
-  /** Whether a message above the watermark is known to be missing. */
+  /** Whether an entry above the watermark is known to be missing. */
   get hasHole(): boolean {
     return this.#highestSeen > this.#watermark;
   }
 
-  /** Takes a pushed message, and returns the messages that can be handed out now. */
-  offer(message: Message): Message[] {
-    const { sequence } = message;
+  /** Takes a pushed entry, and returns the entries that can be handed out now. */
+  offer(entry: Entry): Entry[] {
+    const { sequence } = positionOf(entry);
     this.#highestSeen = Math.max(this.#highestSeen, sequence);
     if (sequence > this.#watermark && (this.#early.size < EARLY_MAX || sequence === this.#watermark + 1)) {
-      this.#early.set(sequence, message);
+      this.#early.set(sequence, entry);
     }
     return this.#takeNext();
   }
 
   /**
-   * Takes a sync page, which has all messages up to `examined`, and returns the messages that can be handed out now.
+   * Takes the entries of a sync page, ascending. The page has all entries up to `examined`. Returns the entries that
+   * can be handed out now.
    */
-  offerPage(messages: Message[], examined: number): Message[] {
-    const fresh: Message[] = [];
-    for (const message of [...messages].sort((a, b) => a.sequence - b.sequence)) {
-      if (message.sequence > this.#watermark) {
-        this.#watermark = message.sequence;
-        fresh.push(message);
+  offerPage(entries: Entry[], examined: number): Entry[] {
+    const fresh: Entry[] = [];
+    for (const entry of entries) {
+      const { sequence } = positionOf(entry);
+      if (sequence > this.#watermark) {
+        this.#watermark = sequence;
+        fresh.push(entry);
       }
     }
     this.#watermark = Math.max(this.#watermark, examined);
@@ -58,12 +60,12 @@ export class Feed {
     return [...fresh, ...this.#takeNext()];
   }
 
-  #takeNext(): Message[] {
-    const next: Message[] = [];
-    for (let message = this.#early.get(this.#watermark + 1); message; message = this.#early.get(this.#watermark + 1)) {
-      this.#early.delete(message.sequence);
-      this.#watermark = message.sequence;
-      next.push(message);
+  #takeNext(): Entry[] {
+    const next: Entry[] = [];
+    for (let entry = this.#early.get(this.#watermark + 1); entry; entry = this.#early.get(this.#watermark + 1)) {
+      this.#watermark += 1;
+      this.#early.delete(this.#watermark);
+      next.push(entry);
     }
     return next;
   }

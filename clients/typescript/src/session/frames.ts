@@ -17,6 +17,16 @@ const has =
     value !== null &&
     Object.entries(fields).every(([name, check]) => check((value as Record<string, unknown>)[name]));
 
+const isMissingOr =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+
+const isState = has({
+  revision: isSequence,
+  edited_at: isMissingOr(isTime),
+  reactions: isMissingOr(isListOf(has({ reaction: isText, count: isSequence }))),
+});
 const isMessage = has({
   message_id: isText,
   chat_id: isText,
@@ -25,6 +35,15 @@ const isMessage = has({
   content: isText,
   content_type: isText,
   created_at: isTime,
+  state: isMissingOr(isState),
+});
+const isUpdate = has({
+  chat_id: isText,
+  sequence: isSequence,
+  target_sequence: isSequence,
+  user_id: isText,
+  kind: isText,
+  reaction: isMissingOr(isText),
 });
 const isPresence = has({ user_id: isText, status: isText });
 
@@ -33,7 +52,14 @@ const CHECKS: Record<ServerFrame["type"], Check> = {
   connection_established: has({ connection_id: isText, user_id: isText, heartbeat_interval_ms: isSequence }),
   send_message_ack: has({ message_id: isText, chat_id: isText, sequence: isSequence, created_at: isTime }),
   message: isMessage,
-  sync_response: has({ messages: isListOf(isMessage), has_more: isFlag, head_sequence: isSequence }),
+  message_updated: has({ update: isUpdate, message: isMissingOr(isMessage) }),
+  sync_response: has({
+    messages: isListOf(isMessage),
+    updates: isMissingOr(isListOf(isUpdate)),
+    updated_messages: isMissingOr(isListOf(isMessage)),
+    has_more: isFlag,
+    head_sequence: isSequence,
+  }),
   receipt: has({ chat_id: isText, user_id: isText, delivered_sequence: isSequence, read_sequence: isSequence }),
   message_expired: has({ chat_id: isText, sequences: isListOf(isSequence) }),
   chat_updated: has({ chat_id: isText, change: isText }),
@@ -42,6 +68,7 @@ const CHECKS: Record<ServerFrame["type"], Check> = {
   presence_changed: isPresence,
   resync: has({}),
   heartbeat_ack: has({}),
+  reauth_ack: has({}),
   error: has({ code: isText, message: isText }),
   connection_closing: has({ reason: isText, reconnect_delay_ms: isSequence }),
 };

@@ -1,5 +1,9 @@
+import { AckSchedule } from "./ack-schedule.js";
+
 /** Heartbeat intervals without a frame after which the server counts as unreachable. */
 const SILENT_INTERVALS_MAX = 3;
+/** Time for an answer to a probe. */
+const PROBE_MS = 3000;
 /** Accepted range of the announced heartbeat interval. */
 const INTERVAL_MIN_MS = 100;
 const INTERVAL_MAX_MS = 60_000;
@@ -10,8 +14,9 @@ export class Link {
   #lastHeard: number;
   #lastSent: number;
   #lastBeat: number;
+  #probedAt = Infinity;
   /** When the pending acks are due. */
-  acksDueAt: number | undefined;
+  readonly acks = new AckSchedule();
 
   constructor(now: number, intervalMs: number) {
     this.#intervalMs = Math.min(Math.max(intervalMs, INTERVAL_MIN_MS), INTERVAL_MAX_MS);
@@ -20,6 +25,12 @@ export class Link {
 
   heard(now: number): void {
     this.#lastHeard = now;
+    this.#probedAt = Infinity;
+  }
+
+  /** Expects an answer soon, because the connection may have been lost unnoticed. */
+  probe(now: number): void {
+    this.#probedAt = Math.min(this.#probedAt, now);
   }
 
   sent(now: number): void {
@@ -40,6 +51,6 @@ export class Link {
 
   /** When the server counts as unreachable. */
   get silentAt(): number {
-    return this.#lastHeard + this.#intervalMs * SILENT_INTERVALS_MAX;
+    return Math.min(this.#lastHeard + this.#intervalMs * SILENT_INTERVALS_MAX, this.#probedAt + PROBE_MS);
   }
 }

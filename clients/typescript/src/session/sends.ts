@@ -1,4 +1,4 @@
-import type { QueuedSend } from "../storage/storage.js";
+import type { QueuedEntry } from "../storage/storage.js";
 import type { ErrorBody } from "../wire.js";
 import type { Random } from "./backoff.js";
 import { judge } from "./retry.js";
@@ -8,7 +8,7 @@ import { earliest } from "./time.js";
 export const IN_FLIGHT_MAX = 32;
 
 interface Pending {
-  send: QueuedSend;
+  entry: QueuedEntry;
   refusals: number;
   /** Present while the send is in flight. */
   sentAt: number | undefined;
@@ -19,7 +19,7 @@ export type SendRefused =
   /** The send is retried once its chat is no longer held. */
   | { kind: "held" }
   /** The send has failed permanently. */
-  | { kind: "failed"; send: QueuedSend }
+  | { kind: "failed"; entry: QueuedEntry }
   /** The send is retried with a new token. */
   | { kind: "needsRefresh" }
   /** The send is retried on a new connection. */
@@ -28,9 +28,9 @@ export type SendRefused =
   | { kind: "unknown" };
 
 /**
- * The queue of outgoing messages, from the call of `send` to the ack.
+ * The queue of outgoing messages and updates, from the call to the ack.
  *
- * Messages of one chat are sent in the order of the calls, also after a reconnect. A temporary refusal holds the whole
+ * Entries of one chat are sent in the order of the calls, also after a reconnect. A temporary refusal holds the whole
  * chat, so that later sends cannot overtake the retry; only sends that were already in flight can.
  */
 export class Sends {
@@ -46,13 +46,13 @@ export class Sends {
   #acksAtThisWidth = 0;
   readonly #held = new Map<string, number>();
 
-  push(send: QueuedSend): void {
-    this.#queue.set(this.#nextOrder, { send, refusals: 0, sentAt: undefined });
+  push(entry: QueuedEntry): void {
+    this.#queue.set(this.#nextOrder, { entry, refusals: 0, sentAt: undefined });
     this.#nextOrder += 1;
   }
 
   /** The next send and its number, if one may be sent. */
-  next(now: number): { order: number; send: QueuedSend } | undefined {
+  next(now: number): { order: number; entry: QueuedEntry } | undefined {
     // Expired holds are removed first: `pollTimeout` would return them and wake the driver in a loop.
     for (const [chatId, until] of this.#held) {
       if (until <= now) {
@@ -63,17 +63,17 @@ export class Sends {
       return undefined;
     }
     for (const [order, pending] of this.#queue) {
-      if (pending.sentAt === undefined && !this.#held.has(pending.send.chatId)) {
+      if (pending.sentAt === undefined && !this.#held.has(pending.entry.chatId)) {
         pending.sentAt = now;
         this.#inFlight += 1;
-        return { order, send: pending.send };
+        return { order, entry: pending.entry };
       }
     }
     return undefined;
   }
 
   /** Removes an acknowledged send and returns it. */
-  acked(order: number): QueuedSend | undefined {
+  acked(order: number): QueuedEntry | undefined {
     const pending = this.#queue.get(order);
     if (pending?.sentAt === undefined) {
       return undefined;
@@ -85,7 +85,7 @@ export class Sends {
     }
     this.#inFlight -= 1;
     this.#queue.delete(order);
-    return pending.send;
+    return pending.entry;
   }
 
   /** Takes an error reply. */
@@ -100,7 +100,7 @@ export class Sends {
     const verdict = judge(error, pending.refusals, random);
     if (verdict === "giveUp") {
       this.#queue.delete(order);
-      return { kind: "failed", send: pending.send };
+      return { kind: "failed", entry: pending.entry };
     }
     if (typeof verdict === "string") {
       return { kind: verdict };
@@ -109,7 +109,7 @@ export class Sends {
       this.#window = 1;
       this.#acksAtThisWidth = 0;
     }
-    const { chatId } = pending.send;
+    const { chatId } = pending.entry;
     this.#held.set(chatId, Math.max(now + verdict, this.#held.get(chatId) ?? 0));
     return { kind: "held" };
   }

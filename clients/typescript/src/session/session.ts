@@ -1,6 +1,6 @@
 import { refusedSend } from "../errors.js";
 import type { StopReason } from "../events.js";
-import type { QueuedSend } from "../storage/storage.js";
+import { isUpdate, type QueuedEntry } from "../storage/storage.js";
 import type { ErrorBody, Frames, SendMessageAck, ServerFrame } from "../wire.js";
 import { FIRST_PAUSE_MS, pause, SERVER_DELAY_MAX_MS, type Random } from "./backoff.js";
 import { Chats } from "./chats.js";
@@ -8,6 +8,7 @@ import { closeReason } from "./close-reason.js";
 import { parseFrame } from "./frames.js";
 import { Link } from "./link.js";
 import { Out } from "./out.js";
+import { messageOf, requestOf } from "./outgoing.js";
 import type { Ended, ListedChat, LookUpFailure, Output, RefreshFailure } from "./outputs.js";
 import { Sends, type SendRefused } from "./sends.js";
 import type { SyncRefused } from "./syncs.js";
@@ -19,6 +20,8 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const GHOST_MAX_MS = 60_000;
 /** Timeout of a request; after it the connection counts as broken. */
 const REQUEST_TIMEOUT_MS = 10_000;
+/** The request id of a renewed authentication. */
+const REAUTH = "reauth";
 /** Most users in one presence frame. */
 const PRESENCE_USERS_MAX = 100;
 
@@ -52,8 +55,9 @@ type State =
  * until there are none. The session keeps the client's duties of the contract:
  * - It sends nothing before `connection_established`.
  * - Sends keep their id and order until they are acknowledged.
- * - Each message of a tracked chat is handed out exactly once and in order, despite loss, duplication and reordering.
- * - Acks follow the messages that the application has `stored`.
+ * - Each message and update of a tracked chat is handed out exactly once and in order, despite loss, duplication and
+ *   reordering.
+ * - Acks follow the entries that the application has `stored`.
  */
 export class Session {
   #state: State = { kind: "stopped" };
@@ -108,9 +112,9 @@ export class Session {
       case "greeting":
         return earliest(this.#state.deadline, this.#chats.pollTimeout());
       case "established": {
-        const { beatAt, silentAt, acksDueAt } = this.#state.link;
+        const { beatAt, silentAt, acks } = this.#state.link;
         const held = [this.#sends.pollTimeout(), this.#chats.pollTimeout()];
-        return earliest(beatAt, silentAt, acksDueAt, this.#unansweredAt(), ...held);
+        return earliest(beatAt, silentAt, acks.nextDue(), this.#unansweredAt(), ...held);
       }
     }
   }
@@ -153,9 +157,12 @@ export class Session {
     this.#chats.resume(chatId, sequence);
   }
 
-  /** Sends a message as soon as there is a connection, and retries until it is acknowledged or refused permanently. */
-  send(now: number, send: QueuedSend): void {
-    this.#sends.push(send);
+  /**
+   * Sends a message or an update as soon as there is a connection, and retries until it is acknowledged or refused
+   * permanently.
+   */
+  send(now: number, entry: QueuedEntry): void {
+    this.#sends.push(entry);
     this.#pump(now);
   }
 
@@ -184,7 +191,7 @@ export class Session {
     }
   }
 
-  /** Records that the application has stored this message and all before it; they are acknowledged soon. */
+  /** Records that the application has stored this entry and all before it; they are acknowledged soon. */
   stored(now: number, chatId: string, sequence: number): void {
     this.#chats.stored(now, chatId, sequence);
   }
@@ -205,10 +212,18 @@ export class Session {
     }
   }
 
-  /** The network is available again, so a backoff that the server did not request ends. */
+  /**
+   * The network is available again, or another one, or the device has resumed: a backoff that the server did not request
+   * ends, and an open connection has to prove that it still works.
+   */
   handleOnline(now: number): void {
     if (this.#state.kind === "waiting") {
       this.#state.until = Math.min(this.#state.until, Math.max(now, this.#state.notBefore));
+    } else if (this.#state.kind === "established") {
+      const { link } = this.#state;
+      link.probe(now);
+      link.beat(now);
+      this.#out.transmit(now, { type: "heartbeat", payload: {} });
     }
   }
 
@@ -224,6 +239,19 @@ export class Session {
     if (this.#state.kind === "refreshing") {
       this.#open(now);
     }
+  }
+
+  /**
+   * Renews the authentication of an established connection with a new token of the session, so that it stays open when the
+   * last one expires. Returns whether there is one. A server that refuses or does not know the frame closes the connection
+   * at the expiry, and the session reconnects.
+   */
+  reauth(now: number, token: string): boolean {
+    if (this.#state.kind !== "established") {
+      return false;
+    }
+    this.#out.transmit(now, { type: "reauth", request_id: REAUTH, payload: { token } });
+    return true;
   }
 
   /** There is no new access token. */
@@ -279,9 +307,7 @@ export class Session {
       link.beat(now);
       this.#out.transmit(now, { type: "heartbeat", payload: {} });
     }
-    if (now >= (link.acksDueAt ?? Infinity)) {
-      this.#chats.flushAcks(now);
-    }
+    this.#chats.sendAcks(now, link.acks.due(now));
     this.#pump(now);
   }
 
@@ -395,7 +421,9 @@ export class Session {
       case "send_message_ack":
         return this.#handleAck(frame.request_id, frame.payload);
       case "message":
-        return this.#chats.handleMessage(frame.payload);
+        return this.#chats.handleEntry({ name: "message", detail: frame.payload });
+      case "message_updated":
+        return this.#chats.handleEntry({ name: "updated", detail: frame.payload });
       case "sync_response": {
         const id = numberOf(frame.request_id, "y");
         return id === undefined ? undefined : this.#chats.handlePage(now, id, frame.payload);
@@ -421,35 +449,31 @@ export class Session {
         return this.#out.tell("presence", frame.payload.presences);
       case "connection_established":
       case "heartbeat_ack":
+      case "reauth_ack":
         return;
     }
   }
 
   /**
-   * The connection that sent a message gets no push of it. Its ack and the queued content stand in for the push.
+   * The connection that sent a message gets no push of it. Its ack and the queued content stand in for the push. An
+   * update is pushed to its own connection too, with the new state of the message.
    */
   #handleAck(requestId: string | undefined, ack: SendMessageAck): void {
     const order = numberOf(requestId, "s");
-    const send = order === undefined ? undefined : this.#sends.acked(order);
-    if (send === undefined || this.#userId === undefined) {
+    const entry = order === undefined ? undefined : this.#sends.acked(order);
+    if (entry === undefined || this.#userId === undefined) {
       return;
     }
     this.#out.tell("sent", ack);
-    this.#chats.handleMessage({
-      message_id: ack.message_id,
-      chat_id: send.chatId,
-      sequence: ack.sequence,
-      sender_id: this.#userId,
-      content: send.content,
-      content_type: send.contentType ?? "text/plain",
-      ...(send.metadata && { metadata: send.metadata }),
-      created_at: ack.created_at,
-      client_message_id: send.clientMessageId,
-      ...(send.ttlSeconds && { expires_at: later(ack.created_at, send.ttlSeconds) }),
-    });
+    if (!isUpdate(entry)) {
+      this.#chats.handleEntry({ name: "message", detail: messageOf(entry, ack, this.#userId) });
+    }
   }
 
   #handleError(now: number, requestId: string | undefined, error: ErrorBody): void {
+    if (requestId === REAUTH) {
+      return;
+    }
     const order = numberOf(requestId, "s");
     const id = numberOf(requestId, "y");
     if (order !== undefined) {
@@ -468,21 +492,21 @@ export class Session {
     } else if (refused.kind === "needsReconnect") {
       this.#abandon(now, LOST);
     } else if (refused.kind === "failed") {
-      const { clientMessageId, chatId } = refused.send;
+      const { clientMessageId, chatId } = refused.entry;
       this.#out.tell("failed", { clientMessageId, chatId, error: refusedSend(error) });
     }
   }
 
   // Outgoing frames.
 
-  /** Sends queued syncs and messages up to the in-flight bounds. */
+  /** Sends queued syncs, messages and updates up to the in-flight bounds. */
   #pump(now: number): void {
     if (this.#state.kind !== "established") {
       return;
     }
     this.#chats.pump(now);
     for (let next = this.#sends.next(now); next; next = this.#sends.next(now)) {
-      this.#out.transmit(now, { type: "send_message", request_id: `s${next.order}`, payload: payloadOf(next.send) });
+      this.#out.transmit(now, requestOf(`s${next.order}`, next.entry));
     }
   }
 
@@ -498,26 +522,10 @@ const LOST: Ended = { kind: "lost" };
 /** A token that is refused during a connection is handled like one refused in the handshake. */
 const TOKEN_REFUSED: Ended = { kind: "refused", status: 401, retryAfterMs: 0 };
 
-function payloadOf(send: QueuedSend): Frames["SendMessage"] {
-  // JSON leaves undefined fields out.
-  return {
-    client_message_id: send.clientMessageId,
-    chat_id: send.chatId,
-    content: send.content,
-    content_type: send.contentType,
-    metadata: send.metadata,
-    ttl_seconds: send.ttlSeconds,
-  } as Frames["SendMessage"];
-}
-
 /** The number in a request id of this kind. */
 function numberOf(requestId: string | undefined, kind: "s" | "y"): number | undefined {
   const [, ofKind, digits] = /^([sy])(\d+)$/.exec(requestId ?? "") ?? [];
   return ofKind === kind ? Number(digits) : undefined;
-}
-
-function later(time: string, seconds: number): string {
-  return new Date(Date.parse(time) + seconds * 1000).toISOString();
 }
 
 function chunks<T>(items: T[], length: number): T[][] {

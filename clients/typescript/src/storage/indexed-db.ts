@@ -1,4 +1,4 @@
-import type { KeptDevice, Position, QueuedSend, Storage } from "./storage.js";
+import type { KeptDevice, Position, QueuedEntry, Storage } from "./storage.js";
 
 /**
  * Stores everything in the browser's IndexedDB, in a database of this name. A page that was closed or killed resumes
@@ -40,16 +40,16 @@ export function indexedDbStorage(name: string): Storage {
     device: () => read<KeptDevice | undefined>("device", (store) => store.get(DEVICE)),
     keepDevice: (device) => change("device", (transaction) => transaction.objectStore("device").put(device, DEVICE)),
     sends: async () => {
-      const rows = await read<QueuedSend[]>("sends", (store) => store.getAll());
+      const rows = await read<QueuedEntry[]>("sends", (store) => store.getAll());
       return rows.map(withoutOrder);
     },
-    addSend: (send) =>
+    addSend: (entry) =>
       change("sends", (transaction) => {
         const store = transaction.objectStore("sends");
-        const known = store.index("clientMessageId").getKey(send.clientMessageId);
+        const known = store.index("clientMessageId").getKey(entry.clientMessageId);
         known.onsuccess = () => {
           if (known.result === undefined) {
-            store.add(send);
+            store.add(entry);
           }
         };
       }),
@@ -108,7 +108,7 @@ function open(name: string, onClosed: () => void): Promise<IDBDatabase> {
 }
 
 /** Removes the `order` key, which only this storage uses. */
-function withoutOrder(row: QueuedSend & { order?: number }): QueuedSend {
-  const { order: _, ...send } = row;
-  return send;
+function withoutOrder(row: QueuedEntry & { order?: number }): QueuedEntry {
+  const { order: _, ...entry } = row;
+  return entry;
 }

@@ -13,6 +13,31 @@ export interface QueuedSend {
   queuedAt: number;
 }
 
+/** What an update does to a message. */
+export type UpdateAction =
+  | { action: "edit"; content: string; contentType?: ContentType; metadata?: Record<string, unknown> }
+  | { action: "delete" }
+  | { action: "react" | "unreact"; reaction: string };
+
+/** An update of a message that is not acknowledged yet. */
+export type QueuedUpdate = UpdateAction & {
+  /** The user's id for the update, the same on every retry. */
+  clientMessageId: string;
+  chatId: string;
+  /** The sequence of the message. */
+  sequence: number;
+  /** When it was queued, in milliseconds of the Unix epoch. */
+  queuedAt: number;
+};
+
+/** A send or an update in the queue of a device. */
+export type QueuedEntry = QueuedSend | QueuedUpdate;
+
+/** Whether an entry of the queue is an update. */
+export function isUpdate(entry: QueuedEntry): entry is QueuedUpdate {
+  return "action" in entry;
+}
+
 /** The stored tokens of a session. */
 export interface KeptTokens {
   accessToken: string;
@@ -33,7 +58,7 @@ export interface KeptDevice {
   tokens?: KeptTokens;
 }
 
-/** The position of this device in a chat: it has all messages up to `sequence`. */
+/** The position of this device in a chat: it has all messages and updates up to `sequence`. */
 export interface Position {
   chatId: string;
   sequence: number;
@@ -48,10 +73,10 @@ export interface Storage {
   device(): Promise<KeptDevice | undefined>;
   keepDevice(device: KeptDevice): Promise<void>;
 
-  /** All stored sends, in the order of their addition. */
-  sends(): Promise<QueuedSend[]>;
-  /** Stores a send after the others. A send with a known `clientMessageId` keeps its position. */
-  addSend(send: QueuedSend): Promise<void>;
+  /** All stored sends and updates, in the order of their addition. */
+  sends(): Promise<QueuedEntry[]>;
+  /** Stores a send or an update after the others. One with a known `clientMessageId` keeps its position. */
+  addSend(entry: QueuedEntry): Promise<void>;
   removeSend(clientMessageId: string): Promise<void>;
 
   positions(): Promise<Position[]>;

@@ -129,6 +129,33 @@ test("whoever signs out leaves nothing behind, and the next user on the device f
   assert.deepEqual(data.messages, []);
 });
 
+test("an account is exported, then deleted on the server and on the device", async () => {
+  const storage = memoryStorage();
+  const { ada: other } = await pair();
+  const client = open({ storage });
+  const userId = await signedIn(client);
+  const { chat_id: chatId } = await other.api.createChat({ type: "direct", member_ids: [userId] });
+  const message = { client_message_id: randomUUID(), content: "mine" };
+  await client.api.sendMessage(chatId, message);
+  const { user, chats, is_complete } = await client.api.exportMe();
+  assert.deepEqual([user.user_id, is_complete], [userId, true]);
+  assert.deepEqual(
+    chats.map((chat) => [chat.chat_id, chat.messages.map(({ content }) => content)]),
+    [[chatId, ["mine"]]],
+  );
+
+  await assert.rejects(client.api.deleteMe({ confirm: chatId }), { code: "VALIDATION_ERROR" });
+  assert.equal(await client.isSignedIn(), true, "a refused deletion deletes nothing");
+  other.connect();
+  await next(other, "caughtUp");
+  const erased = next(other, "expired");
+  await client.deleteAccount({ eraseMessages: true });
+  assert.equal(await client.isSignedIn(), false);
+  assert.deepEqual([await storage.sends(), await storage.positions()], [[], []]);
+  assert.equal((await other.api.user(userId)).display_name, "Deleted account");
+  assert.deepEqual(await erased, { chatId, sequences: [1] });
+});
+
 test("a user whose session was revoked is sent nothing as another, and finds their queue again", async () => {
   const storage = memoryStorage();
   const { ada, chatId } = await pair();

@@ -6,6 +6,7 @@ import {
   type ClientEvents,
   type Message,
   type SendMessageAck,
+  type SendOptions,
   type Storage,
   type StopReason,
 } from "../../src/index.js";
@@ -17,6 +18,7 @@ const DEADLINE_MS = 40_000;
 export interface Sent {
   chatId: string;
   content: string;
+  metadata: Record<string, unknown> | undefined;
   clientMessageId: string;
   ack?: SendMessageAck;
   failure?: string;
@@ -80,9 +82,9 @@ export class Device {
     this.release();
   }
 
-  send(chatId: string, content: string, options: { clientMessageId?: string; ttlSeconds?: number }): void {
+  send(chatId: string, content: string, options: SendOptions): void {
     const { clientMessageId } = this.client.send(chatId, content, options);
-    this.sends.push({ chatId, content, clientMessageId });
+    this.sends.push({ chatId, content, metadata: options.metadata, clientMessageId });
   }
 
   /** Waits until the condition holds, or fails with the observed state. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -16,13 +16,12 @@ let packed: string[] = [];
 
 /** Packs the SDK and installs it in a separate application, as a user would. */
 before(() => {
-  run(root, process.execPath, "tools/build.mjs");
-  const [tarball] = JSON.parse(run(root, "npm", "pack", "--json", "--pack-destination", app)) as [
-    { filename: string; files: { path: string }[] },
-  ];
-  packed = tarball.files.map(({ path }) => path);
+  // A clone has no dist: packing builds it.
+  rmSync(join(root, "dist"), { recursive: true, force: true });
+  const tarball = run(root, process.execPath, "tools/pack.mjs", app).trim();
+  packed = run(app, "tar", "-tzf", tarball).trim().split("\n").map((path) => path.replace(/^package\//, ""));
   writeFileSync(join(app, "package.json"), JSON.stringify({ name: "app", type: "module", private: true }));
-  run(app, "npm", "install", "--offline", "--no-audit", "--no-fund", `./${tarball.filename}`);
+  run(app, "npm", "install", "--offline", "--no-audit", "--no-fund", `./${tarball}`);
 });
 
 after(() => rmSync(app, { recursive: true, force: true }));
@@ -31,6 +30,12 @@ test("the package holds what is compiled, its words and its licence", () => {
   const others = packed.filter((path) => !/^dist\/[\w/-]+\.(js|d\.ts)$/.test(path));
   assert.deepEqual(others.sort(), ["LICENSE", "README.md", "package.json"]);
   assert.ok(packed.includes("dist/index.js") && packed.includes("dist/index.d.ts"), packed.join(" "));
+});
+
+test("the sources cannot be packed by mistake: they have no dist", () => {
+  const { status, stderr } = spawnSync("npm", ["pack", "--dry-run"], { cwd: root, encoding: "utf8" });
+  assert.notEqual(status, 0);
+  assert.match(stderr, /must have name and version/);
 });
 
 test("the package can be imported, and nothing else comes with it", () => {

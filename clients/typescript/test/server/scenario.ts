@@ -31,6 +31,10 @@ export class Fields {
     return this.of(name, (value) => typeof value === "boolean");
   }
 
+  object(name: string): Record<string, unknown> {
+    return this.of(name, (value) => typeof value === "object" && value !== null && !Array.isArray(value));
+  }
+
   list<T>(name: string): T[] {
     return this.of(name, Array.isArray);
   }

@@ -82,6 +82,7 @@ export class World {
     const chatId = this.chat(fields);
     const options = {
       ...(fields.has("id") ? { clientMessageId: this.sendId(fields) } : {}),
+      ...(fields.has("metadata") ? { metadata: fields.object("metadata") } : {}),
       ...(fields.has("ttl_seconds") ? { ttlSeconds: fields.number("ttl_seconds") } : {}),
     };
     fields.contents().forEach((content) => device.send(chatId, content, options));
@@ -139,15 +140,14 @@ export class World {
     }
   }
 
-  /** Checks that a message has the sender and content type of its send. */
+  /** Checks that a message has the sender, content type and metadata of its send. */
   private checkOrigin(message: Message): void {
-    const senders = [...this.devices.values()].filter(({ sends }) =>
-      sends.some(({ chatId, content }) => chatId === message.chat_id && content === message.content),
-    );
-    assert.ok(
-      senders.some(({ user }) => this.userId(user) === message.sender_id),
-      `${message.content}: sender`,
-    );
+    const devices = [...this.devices.values()].filter(({ user }) => this.userId(user) === message.sender_id);
+    const sent = devices
+      .flatMap(({ sends }) => sends)
+      .find(({ chatId, content }) => chatId === message.chat_id && content === message.content);
+    assert.ok(sent, `${message.content}: sender`);
+    assert.deepEqual(message.metadata, sent.metadata, `${message.content}: metadata`);
     assert.equal(message.content_type, "text/plain");
   }
 
@@ -155,14 +155,13 @@ export class World {
     const device = this.device(fields);
     const chatId = this.chat(fields);
     const expected = fields.contents();
-    let seen: string[] = [];
-    await device.until(
-      async () => {
-        seen = await history(device, chatId);
-        return JSON.stringify(seen) === JSON.stringify(expected);
-      },
-      () => seen,
-    );
+    let seen: Message[] = [];
+    const contents = (): string[] => seen.map(({ content }) => content);
+    await device.until(async () => {
+      seen = await history(device, chatId);
+      return JSON.stringify(contents()) === JSON.stringify(expected);
+    }, contents);
+    seen.forEach((message) => this.checkOrigin(message));
   }
 
   async expectTokenRenewed(device: Device): Promise<void> {
@@ -202,14 +201,14 @@ async function tokenOf(device: Device): Promise<string | undefined> {
 }
 
 /** The whole history of a chat, oldest first. */
-async function history(device: Device, chatId: string): Promise<string[]> {
-  const contents: string[] = [];
+async function history(device: Device, chatId: string): Promise<Message[]> {
+  const messages: Message[] = [];
   for (let cursor: string | null | undefined, isFirst = true; isFirst || cursor; isFirst = false) {
     const page = await device.client.api.history(chatId, cursor ? { cursor } : { after: 0, limit: 100 });
-    contents.push(...page.data.messages.map(({ content }) => content));
+    messages.push(...page.data.messages);
     cursor = page.pagination.next_cursor;
   }
-  return contents;
+  return messages;
 }
 
 function found<T>(things: Map<string, T>, name: string): T {

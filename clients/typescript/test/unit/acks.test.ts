@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CHAT, World } from "./world.js";
+import { AckSchedule } from "../../src/session/ack-schedule.js";
+import { CHAT, edit, World } from "./world.js";
 
 /** The sequences of the sent acks. */
 function acks(world: World): number[] {
@@ -26,13 +27,45 @@ test("a message is acknowledged when it is stored, not when it is handed out", (
   assert.deepEqual(acks(world), [1]);
 });
 
-test("acks wait five seconds for others to join them", () => {
+test("an update is acknowledged like a message, and counts for the batch", () => {
+  const world = World.established();
+  pushAndStore(world, 1, 8);
+  world.pushUpdate(edit(9, 1, "second"));
+  world.pushUpdate(edit(10, 2, "second"));
+  world.session.stored(world.now, CHAT, 9);
+  assert.deepEqual(acks(world), []);
+  world.session.stored(world.now, CHAT, 10);
+  assert.deepEqual(acks(world), [10], "ten entries at once");
+});
+
+test("acks wait until their chat is quiet", () => {
   const world = World.established();
   pushAndStore(world, 1, 3);
-  world.pass(4999);
+  world.pass(150);
+  pushAndStore(world, 4, 4);
+  world.pass(199);
   assert.deepEqual(acks(world), []);
   world.pass(1);
-  assert.deepEqual(acks(world), [3]);
+  assert.deepEqual(acks(world), [4]);
+});
+
+test("a busy chat does not delay the ack of a quiet one, nor its own beyond five seconds", () => {
+  const start = 1000;
+  const schedule = new AckSchedule();
+  schedule.stored(start, "quiet");
+  for (let at = 0; at < 5000; at += 100) {
+    schedule.stored(start + at, "busy");
+    if (at === 100) {
+      assert.equal(schedule.nextDue(), start + 200);
+    }
+    if (schedule.due(start + at).includes("quiet")) {
+      assert.equal(at, 200);
+      schedule.remove("quiet");
+    }
+  }
+  assert.deepEqual(schedule.due(start + 4999), []);
+  assert.equal(schedule.nextDue(), start + 5000);
+  assert.deepEqual(schedule.due(start + 5000), ["busy"]);
 });
 
 test("ten messages are acknowledged at once", () => {

@@ -74,6 +74,34 @@ test("a pause that nobody asked for ends when the network comes back", () => {
   assert.deepEqual(world.outputs(), [{ kind: "connect" }]);
 });
 
+test("a connection that does not answer after a change of the network is given up soon", () => {
+  const world = World.established();
+  world.session.handleOnline(world.now);
+  assert.deepEqual(
+    world.frames().map(({ type }) => type),
+    ["heartbeat"],
+  );
+  world.pass(2999);
+  assert.equal(world.outputs().length, 0);
+  world.pass(1);
+  assert.deepEqual(
+    world.outputs().map(({ kind }) => kind),
+    ["disconnect", "event"],
+  );
+});
+
+test("a connection that answers after a change of the network stays", () => {
+  const world = World.established();
+  world.session.handleOnline(world.now);
+  world.say("heartbeat_ack", { server_time: "" });
+  world.outputs();
+  world.pass(4000);
+  assert.deepEqual(
+    world.outputs().map(({ kind }) => kind),
+    [],
+  );
+});
+
 test("a refused handshake waits as long as its answer asks", () => {
   const world = new World();
   world.session.connect(0);
@@ -133,6 +161,18 @@ test("an expired token is renewed and the connection made again at once", () => 
   assert.deepEqual(world.outputs(), [{ kind: "refreshToken" }]);
   world.session.handleTokenRefreshed(world.now);
   assert.deepEqual(world.outputs(), [{ kind: "connect" }]);
+});
+
+test("a new token renews an open connection, and a refusal changes nothing", () => {
+  const early = new World();
+  early.session.connect(0);
+  assert.equal(early.session.reauth(0, "early"), false);
+  const world = World.established();
+  assert.equal(world.session.reauth(world.now, "new"), true);
+  assert.deepEqual(world.frames(), [{ type: "reauth", request_id: "reauth", payload: { token: "new" } }]);
+  world.say("reauth_ack", { expires_at: "2026-03-14T10:26:53.589Z" }, "reauth");
+  world.say("error", { code: "UNAUTHORIZED", message: "no" }, "reauth");
+  assert.deepEqual(world.outputs(), []);
 });
 
 test("a fresh token that is refused means that the session is gone", () => {

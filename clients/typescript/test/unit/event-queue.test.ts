@@ -3,7 +3,7 @@ import { mock, test } from "node:test";
 
 import { EventQueue } from "../../src/event-queue.js";
 import { Emitter } from "../../src/events.js";
-import { message } from "./world.js";
+import { deletion, message } from "./world.js";
 
 /** A queue, its emitter, and the sequences of processed messages. */
 function queue() {
@@ -37,6 +37,16 @@ test("a message is taken when every listener is done with it, and the next waits
   finish();
   await turn();
   assert.deepEqual(taken, [1, 2]);
+});
+
+test("an update is taken like a message, with its own sequence", async () => {
+  const { emitter, events, taken, push } = queue();
+  const calls: number[] = [];
+  emitter.on("updated", ({ update }) => calls.push(update.target_sequence));
+  push(1);
+  events.push({ name: "updated", detail: deletion(2, 1) });
+  await turn();
+  assert.deepEqual([calls, taken], [[1], [1, 2]]);
 });
 
 test("a message whose listener fails is told again after a pause, and nothing overtakes it", async () => {

@@ -3,7 +3,22 @@ import { test } from "node:test";
 
 import { EARLY_MAX } from "../../src/session/feed.js";
 import type { ClientFrame } from "../../src/wire.js";
-import { CHAT, framesOf, ME, message, World } from "./world.js";
+import { CHAT, deletion, edit, framesOf, inState, ME, message, update, World } from "./world.js";
+
+test("pushed and synced messages are handed out with their metadata", () => {
+  const world = World.established();
+  const metadata = { order: { id: 7 }, tags: ["a", null] };
+  const pushed = { ...message(2), metadata };
+  world.say("message", pushed);
+  world.outputs();
+  const messages = [{ ...message(1), metadata: {} }, pushed];
+  world.say("sync_response", { chat_id: CHAT, messages, has_more: false, head_sequence: 2 }, "y1");
+  world.push(3);
+  assert.deepEqual(
+    world.told("message").map((received) => received.metadata),
+    [{}, metadata, undefined],
+  );
+});
 
 test("messages are handed out in the order of their sequences, and once", () => {
   const world = World.established();
@@ -11,6 +26,75 @@ test("messages are handed out in the order of their sequences, and once", () => 
   assert.deepEqual(world.messages(), [1, 2, 3]);
   world.push(4);
   assert.deepEqual(world.messages(), [4, 5]);
+});
+
+test("an update has its place among the messages, and its sequence is no hole", () => {
+  const world = World.established();
+  world.push(1);
+  world.pushUpdate(edit(2, 1, "second"));
+  world.push(3);
+  world.pushUpdate(edit(2, 1, "second"));
+  const outputs = world.outputs();
+  assert.deepEqual(framesOf(outputs), []);
+  const events = outputs.flatMap((output) => (output.kind === "event" ? [output.event] : []));
+  assert.deepEqual(events[1], { name: "updated", detail: edit(2, 1, "second") });
+  assert.equal(events.length, 3, "a duplicate is dropped");
+});
+
+test("an update beyond a hole waits for the sync", () => {
+  const world = World.established();
+  world.push(1);
+  world.pushUpdate(edit(3, 1, "second"));
+  assert.deepEqual(framesOf(world.outputs()), [syncRequest("y1", CHAT, 1)]);
+  world.page("y1", CHAT, [2], { head_sequence: 2 });
+  assert.deepEqual(world.entries(), [2, 3]);
+});
+
+test("a sync page hands out messages and updates in one order, each update with its message", () => {
+  const world = World.established();
+  world.push(9);
+  world.outputs();
+  const messages = [inState(5, 6, "of this page"), message(8)];
+  const updates = [update(6, 5, "edited"), update(4, 2, "edited"), update(7, 3, "deleted")];
+  const updated_messages = [inState(2, 4, "of an earlier page")];
+  world.say("sync_response", { chat_id: CHAT, messages, updates, updated_messages, has_more: false, head_sequence: 9 }, "y1");
+  const events = world.events();
+  assert.deepEqual(
+    events.map(({ name, detail }) => [name, detail]),
+    [
+      ["updated", { update: updates[1], message: updated_messages[0] }],
+      ["message", messages[0]],
+      ["updated", { update: updates[0], message: messages[0] }],
+      ["updated", deletion(7, 3)],
+      ["message", messages[1]],
+    ],
+  );
+});
+
+test("a page that ends with an update goes on after it", () => {
+  const world = World.established();
+  world.push(9);
+  world.outputs();
+  const page = { messages: [message(1)], updates: [update(2, 1, "deleted")], has_more: true, head_sequence: 9 };
+  world.say("sync_response", { chat_id: CHAT, ...page }, "y1");
+  assert.deepEqual(world.frames(), [syncRequest("y2", CHAT, 2)]);
+});
+
+test("an unknown chat in which a message is updated is looked up", () => {
+  const world = World.established({});
+  world.pushUpdate(edit(6, 1, "second"));
+  assert.deepEqual(world.outputs(), [{ kind: "lookUp", chatId: CHAT }]);
+  world.session.handleLookedUp(world.now, CHAT, 6);
+  assert.deepEqual(world.frames(), [syncRequest("y0", CHAT, 5)]);
+});
+
+test("an update that cannot be read is a hole, and one of a later kind is handed out", () => {
+  const world = World.established();
+  world.say("message_updated", { update: { ...update(1, 1, "edited"), target_sequence: "1" } });
+  world.say("message_updated", { ...edit(1, 1, "a"), message: { ...message(1), state: { revision: -1 } } });
+  assert.deepEqual(world.events(), []);
+  world.say("message_updated", { update: { ...update(1, 1, "edited"), kind: "pinned" } });
+  assert.deepEqual(world.entries(), [1]);
 });
 
 test("a hole is asked for once, and the page fills it", () => {

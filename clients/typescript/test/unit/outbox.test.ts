@@ -4,8 +4,9 @@ import { test } from "node:test";
 import type { SendError } from "../../src/errors.js";
 import { Outbox } from "../../src/outbox.js";
 import { memoryStorage } from "../../src/storage/memory.js";
+import type { UpdateAction } from "../../src/storage/storage.js";
 import type { SendMessageAck } from "../../src/wire.js";
-import { TIME } from "./world.js";
+import { send, TIME } from "./world.js";
 
 function ackOf(clientMessageId: string): SendMessageAck {
   return {
@@ -23,15 +24,18 @@ function outbox(storage = memoryStorage()) {
   const box = new Outbox(storage);
   const kept: string[] = [];
   const failed: string[] = [];
-  const add = (content: string, clientMessageId?: string) =>
+  const add = (content: string, clientMessageId: string = crypto.randomUUID()) =>
     box.add(
-      "c",
-      content,
-      clientMessageId === undefined ? {} : { clientMessageId },
-      (send) => kept.push(send.content),
-      (_, error) => failed.push(error.code),
+      { ...send(content), clientMessageId },
+      () => kept.push(content),
+      (error) => failed.push(error.code),
     );
   return { box, storage, kept, failed, add };
+}
+
+/** The contents of the queue, and the actions of its updates. */
+async function queued(box: Outbox): Promise<string[]> {
+  return (await box.queued()).map((entry) => ("action" in entry ? entry.action : entry.content));
 }
 
 test("a send is kept before anybody tries to send it", async () => {
@@ -45,9 +49,7 @@ test("a send is kept before anybody tries to send it", async () => {
     },
   });
   box.add(
-    "c",
-    "a",
-    {},
+    send("a"),
     () => order.push("sent"),
     () => undefined,
   );
@@ -68,10 +70,7 @@ test("sends are kept in the order of the calls, however slow the storage is", as
     },
   });
   ["a", "b", "c"].forEach((content) => add(content));
-  assert.deepEqual(
-    (await box.queued()).map(({ content }) => content),
-    ["a", "b", "c"],
-  );
+  assert.deepEqual(await queued(box), ["a", "b", "c"]);
   assert.deepEqual(kept, ["a", "b", "c"]);
 });
 
@@ -88,10 +87,7 @@ test("a queue outlives the page, and comes before what is added to the next one"
   assert.equal(loaded.length, 2);
   assert.equal(loaded[1], clientMessageId, "the id is kept until it is acked");
   await second.box.acked(ackOf(clientMessageId));
-  assert.deepEqual(
-    (await second.box.queued()).map(({ content }) => content),
-    ["a", "c"],
-  );
+  assert.deepEqual(await queued(second.box), ["a", "c"]);
 });
 
 test("an ack resolves its send and a refusal rejects it", async () => {
@@ -135,6 +131,39 @@ test("what the server would refuse without naming it is not queued", async () =>
   add("\u{1f600}");
   assert.equal((await box.queued()).length, 2);
   assert.deepEqual(failed, ["INVALID_MESSAGE", "INVALID_MESSAGE", "INVALID_MESSAGE", "MESSAGE_TOO_LARGE"]);
+});
+
+test("JSON that is none is not queued", async () => {
+  const { box, failed } = outbox();
+  const json = (content: string) =>
+    box.add(
+      { ...send(content), contentType: "application/json" },
+      () => undefined,
+      ({ code }) => failed.push(code),
+    );
+  ["{", "", "{} {}", "text", "NaN"].forEach(json);
+  ['{"a":[1,null]}', '"text"', "7", " null "].forEach(json);
+  assert.equal((await box.queued()).length, 4);
+  assert.deepEqual(failed, Array.from({ length: 5 }, () => "INVALID_MESSAGE"));
+});
+
+test("updates wait among the sends, and one that the server would refuse without naming it is not queued", async () => {
+  const { box, failed, add } = outbox();
+  const update = (action: UpdateAction) =>
+    box.add(
+      { clientMessageId: crypto.randomUUID(), chatId: "c", sequence: 1, queuedAt: 0, ...action },
+      () => undefined,
+      ({ code }) => failed.push(code),
+    );
+  add("a");
+  update({ action: "edit", content: "b" });
+  update({ action: "edit", content: "" });
+  update({ action: "edit", content: "{", contentType: "application/json" });
+  update({ action: "delete" });
+  ["👍", "e\u0301", ":party:", "x".repeat(64)].forEach((reaction) => update({ action: "react", reaction }));
+  ["", "a b", "\u00a0", "\u0007", "x".repeat(65), "\ud83d"].forEach((reaction) => update({ action: "unreact", reaction }));
+  assert.deepEqual(await queued(box), ["a", "edit", "delete", "react", "react", "react", "react"]);
+  assert.deepEqual(failed, Array.from({ length: 8 }, () => "INVALID_MESSAGE"));
 });
 
 test("a thousand sends may wait, and one more when one is acked", async () => {

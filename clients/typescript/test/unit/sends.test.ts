@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { ClientFrame } from "../../src/wire.js";
-import { ack, CHAT, ME, send, TIME, World } from "./world.js";
+import { ack, CHAT, edit, ME, queuedUpdate, send, TIME, World } from "./world.js";
 
 /** The sent messages: number and content. */
 function sent(world: World): string[] {
@@ -45,6 +45,74 @@ test("a send says what it was given, and no more", () => {
       { client_message_id: "id of b", chat_id: CHAT, content: "b" },
     ],
   );
+});
+
+test("an update says what it was given, and no more", () => {
+  const world = World.established();
+  world.session.send(0, queuedUpdate({ action: "edit", content: "b", contentType: "text/markdown", metadata: { a: 1 } }));
+  world.session.send(0, queuedUpdate({ action: "edit", content: "c" }));
+  world.session.send(0, queuedUpdate({ action: "delete" }));
+  world.session.send(0, queuedUpdate({ action: "react", reaction: "👍" }));
+  world.session.send(0, queuedUpdate({ action: "unreact", reaction: "👍" }));
+  const frames = world.frames();
+  assert.ok(frames.every(({ type }) => type === "update_message"));
+  const ids = { client_message_id: "id of an update", chat_id: CHAT, sequence: 1 };
+  assert.deepEqual(
+    frames.map(({ payload }) => payload),
+    [
+      { ...ids, action: "edit", content: "b", content_type: "text/markdown", metadata: { a: 1 } },
+      { ...ids, action: "edit", content: "c" },
+      { ...ids, action: "delete" },
+      { ...ids, action: "react", reaction: "👍" },
+      { ...ids, action: "unreact", reaction: "👍" },
+    ],
+  );
+});
+
+test("the ack of an update is told, and its push hands it out", () => {
+  const world = World.established({ [CHAT]: 1 });
+  world.session.send(0, queuedUpdate({ action: "edit", content: "b" }));
+  world.outputs();
+  world.say("send_message_ack", ack("b", 2), "s0");
+  assert.deepEqual(
+    world.events().map(({ name }) => name),
+    ["sent"],
+  );
+  world.pushUpdate(edit(2, 1, "b"));
+  assert.deepEqual(world.told("updated"), [edit(2, 1, "b")]);
+});
+
+test("updates and sends of a chat keep their ids and one order over connections", () => {
+  const world = World.established();
+  world.session.send(0, send("a"));
+  world.session.send(0, queuedUpdate({ action: "delete" }, 1, "first"));
+  world.session.send(0, send("b"));
+  const ids = () =>
+    world.frames().flatMap((frame) => {
+      const isEntry = frame.type === "send_message" || frame.type === "update_message";
+      return isEntry ? [`${frame.request_id} ${frame.payload.client_message_id}`] : [];
+    });
+  const all = ["s0 id of a", "s1 first", "s2 id of b"];
+  assert.deepEqual(ids(), all);
+  world.end({ kind: "lost" });
+  world.wait();
+  world.outputs();
+  world.establish();
+  assert.deepEqual(ids(), all);
+});
+
+test("a refused update fails with its reason, and one that is refused for a while is retried", () => {
+  const world = World.established();
+  world.session.send(0, queuedUpdate({ action: "edit", content: "b" }));
+  world.outputs();
+  world.refuse("s0", "SERVER_BUSY");
+  assert.deepEqual(world.told("failed"), []);
+  world.pass(8000);
+  assert.equal(world.frames().filter(({ type }) => type === "update_message").length, 1);
+  world.refuse("s0", "FORBIDDEN", { reason: "not_the_author" });
+  const [failed] = world.told("failed");
+  assert.deepEqual([failed?.clientMessageId, failed?.error.code], ["id of an update", "FORBIDDEN"]);
+  assert.deepEqual(failed?.error.details, { reason: "not_the_author" });
 });
 
 test("an ack is told, and the own message takes its place in the order", () => {

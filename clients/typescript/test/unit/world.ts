@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 
 import type { ClientEvent, ClientEvents } from "../../src/events.js";
+import { isEntry, positionOf } from "../../src/session/entries.js";
 import type { Ended, ListedChat, Output } from "../../src/session/outputs.js";
 import { Session } from "../../src/session/session.js";
-import type { QueuedSend } from "../../src/storage/storage.js";
-import type { ClientFrame, Message } from "../../src/wire.js";
+import type { QueuedSend, QueuedUpdate, UpdateAction } from "../../src/storage/storage.js";
+import type { ClientFrame, Message, MessageUpdate, MessageUpdated } from "../../src/wire.js";
 
 export const CHAT = "chat_01";
 export const ME = "user_me";
@@ -60,6 +61,10 @@ export class World {
 
   push(sequence: number, chatId = CHAT): void {
     this.say("message", message(sequence, chatId));
+  }
+
+  pushUpdate(updated: MessageUpdated): void {
+    this.say("message_updated", updated);
   }
 
   page(requestId: string, chatId: string, sequences: number[], rest: object): void {
@@ -126,6 +131,11 @@ export class World {
       .map((event) => event.detail as ClientEvents[Name]);
   }
 
+  /** The sequences of the messages and updates among the outputs. */
+  entries(): number[] {
+    return this.events().filter(isEntry).map((entry) => positionOf(entry).sequence);
+  }
+
   /** The sequences of the messages among the outputs. */
   messages(): number[] {
     return this.told("message").map(({ sequence }) => sequence);
@@ -150,6 +160,29 @@ export function message(sequence: number, chatId = CHAT): Message {
     content_type: "text/plain",
     created_at: TIME,
   };
+}
+
+/** An edit of a message by another member, with the message in its new state. */
+export function edit(sequence: number, target: number, content: string): MessageUpdated {
+  return { update: update(sequence, target, "edited"), message: inState(target, sequence, content) };
+}
+
+/** A deletion of a message by another member. */
+export function deletion(sequence: number, target: number): MessageUpdated {
+  return { update: update(sequence, target, "deleted") };
+}
+
+export function update(sequence: number, target: number, kind: MessageUpdate["kind"]): MessageUpdate {
+  return { chat_id: CHAT, sequence, target_sequence: target, user_id: "user_other", kind, created_at: TIME };
+}
+
+/** A message after its last update. */
+export function inState(sequence: number, revision: number, content = `message ${sequence}`): Message {
+  return { ...message(sequence), content, state: { revision } };
+}
+
+export function queuedUpdate(action: UpdateAction, sequence = 1, clientMessageId = "id of an update"): QueuedUpdate {
+  return { clientMessageId, chatId: CHAT, sequence, queuedAt: 0, ...action };
 }
 
 export function send(content: string, chatId = CHAT): QueuedSend {

@@ -15,7 +15,7 @@ use crate::Findings;
 pub(super) struct ChatHistory {
     chat_id: ChatId,
     messages: BTreeMap<Sequence, KnownMessage>,
-    places: BTreeMap<MessageId, Sequence>,
+    locations: BTreeMap<MessageId, Sequence>,
     /// The highest sequence seen in any response.
     pub(super) highest: Sequence,
     pub(super) sends: ChatSends,
@@ -70,13 +70,14 @@ pub(super) struct Floor {
 }
 
 impl ChatHistory {
-    pub(super) fn new(chat_id: ChatId) -> Self {
+    /// A chat without messages. `erased` are the users who erase their messages, and since when.
+    pub(super) fn new(chat_id: ChatId, erased: &BTreeMap<UserId, u64>) -> Self {
         Self {
             chat_id,
             messages: BTreeMap::new(),
-            places: BTreeMap::new(),
+            locations: BTreeMap::new(),
             highest: Sequence::ZERO,
-            sends: ChatSends::default(),
+            sends: ChatSends::new(erased.clone()),
             members: Members::default(),
             gaps: Vec::new(),
             come: BTreeMap::new(),
@@ -97,18 +98,18 @@ impl ChatHistory {
         &mut self,
         sender_id: UserId,
         client_message_id: ClientMessageId,
-        place: (MessageId, Sequence),
+        location: (MessageId, Sequence),
         now: Now,
         findings: &mut Findings,
     ) {
         let key = (sender_id, client_message_id);
         let Some(send) = self.sends.get(key) else {
             return findings.check(Invariant::StoreIsAuthoritative, false, || {
-                format!("{now}: {} is acknowledged to {sender_id}, but {client_message_id} was never sent", place.0)
+                format!("{now}: {} is acknowledged to {sender_id}, but {client_message_id} was never sent", location.0)
             });
         };
         let content = if let [content] = *send.contents { Some(content) } else { None };
-        let told = ReportedMessage { place, sender_id, content, of: MatchedSend::One(key), is_ack: true };
+        let told = ReportedMessage { location, sender_id, content, of: MatchedSend::One(key), is_ack: true };
         self.told(told, now, findings);
     }
 
@@ -130,18 +131,18 @@ impl ChatHistory {
                 format!("{now}: {message_id} at {sequence} of {} is a second message of one send", self.chat_id)
             });
         }
-        let place = (message_id, sequence);
-        self.told(ReportedMessage { place, sender_id, content: Some(content), of, is_ack: false }, now, findings);
+        let location = (message_id, sequence);
+        self.told(ReportedMessage { location, sender_id, content: Some(content), of, is_ack: false }, now, findings);
         of
     }
 
     fn told(&mut self, told: ReportedMessage, now: Now, findings: &mut Findings) {
-        let ReportedMessage { place: (message_id, sequence), sender_id, content, of, is_ack } = told;
+        let ReportedMessage { location: (message_id, sequence), sender_id, content, of, is_ack } = told;
         let chat_id = self.chat_id;
         findings.check(Invariant::NoZeroSequence, sequence > Sequence::ZERO, || {
             format!("{now}: {message_id} of {chat_id} is at 0")
         });
-        let elsewhere = self.places.get(&message_id).copied().filter(|place| *place != sequence);
+        let elsewhere = self.locations.get(&message_id).copied().filter(|location| *location != sequence);
         if let Some(elsewhere) = elsewhere {
             return findings.check(Invariant::IdempotencySequenceConsistency, false, || {
                 format!("{now}: {message_id} of {chat_id} is at {sequence}, but was at {elsewhere} before")
@@ -176,13 +177,13 @@ impl ChatHistory {
             let Now { entry, at, .. } = now;
             let known = KnownMessage { message_id, sender_id, content, of, was_acked: is_ack, entry, at };
             self.messages.insert(sequence, known);
-            self.places.insert(message_id, sequence);
+            self.locations.insert(message_id, sequence);
             self.judge_gaps(sequence, findings);
         }
         if let MatchedSend::One(key) = of {
             let owed_since = self.members.owed_since(key.0);
             let was_member = owed_since.is_some_and(|since| since == 0 || since < self.began(of));
-            self.sends.place(key, (message_id, sequence), was_member, findings);
+            self.sends.location(key, (message_id, sequence), was_member, findings);
             self.judge_send(key, sequence, now, findings);
         }
         self.highest = self.highest.max(sequence);
@@ -393,6 +394,14 @@ impl ChatHistory {
         });
     }
 
+    /// Handles a user who is about to leave, or to be removed. The last member takes the messages along.
+    pub(super) fn leaving(&mut self, user_id: UserId, now: Now) {
+        if self.members.may_be_last(user_id) {
+            self.sends.abandon(now.at);
+        }
+        self.members.leaving(user_id);
+    }
+
     /// Handles watermarks that a user's client sends.
     pub(super) fn marked(&mut self, user_id: UserId, delivered: Sequence) {
         let come = self.come.entry(user_id).or_default();
@@ -422,7 +431,10 @@ impl ChatHistory {
             format!("{now}: the head of {chat_id} is {head}, but {} was known before", floor.highest)
         });
         let before = floor.watermarks;
-        let is_monotonic = delivered >= before.delivered && read >= before.read;
+        // A member who leaves loses the watermarks, and an answer may be made of reads before and after that.
+        let is_member =
+            !self.members.are_told() || matches!(self.members.standing(user_id), MembershipState::In { .. });
+        let is_monotonic = !is_member || (delivered >= before.delivered && read >= before.read);
         findings.check(Invariant::DeliveryWatermarkMonotonic, is_monotonic, || {
             let (from, to) = ((before.delivered, before.read), (delivered, read));
             format!("{now}: {user_id} moved back from {from:?} to {to:?} (delivered, read) of {chat_id}")
@@ -500,10 +512,10 @@ impl ChatHistory {
                 known.sender_id != *user_id && began < *entry
             });
             // A message that expired before any client saw it counts as unread, too. It needs a missing sequence and a send.
-            let places = self.highest.max(*head).0.saturating_sub(read.0).saturating_sub(above().count() as u64);
+            let locations = self.highest.max(*head).0.saturating_sub(read.0).saturating_sub(above().count() as u64);
             let sends =
                 vanished.iter().filter(|((sender_id, _), send)| sender_id != user_id && send.beginning.entry < *entry);
-            let most = others.count() as u64 + places.min(sends.count() as u64);
+            let most = others.count() as u64 + locations.min(sends.count() as u64);
             findings.check(Invariant::StoreIsAuthoritative, *count <= most, || {
                 format!(
                     "entry {entry}: {user_id} has {count} unread in {}, at most {most} are above {read}",
@@ -516,7 +528,7 @@ impl ChatHistory {
 
 /// A message as some response describes it.
 struct ReportedMessage {
-    place: (MessageId, Sequence),
+    location: (MessageId, Sequence),
     sender_id: UserId,
     content: Option<u64>,
     of: MatchedSend,

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use domain::{ChatId, ConnectionId, Invariant, Sequence};
+use domain::{ChatId, ConnectionId, Invariant, Sequence, UserId};
 
 use super::chat::{ChatHistory, ShownWatermarks};
 use super::entry::{Client, Entry, HistoryOp, Seen};
@@ -60,6 +60,8 @@ pub struct Checker {
     chats: BTreeMap<ChatId, ChatHistory>,
     readers: BTreeMap<Client, ClientState>,
     connections: BTreeSet<ConnectionId>,
+    /// The users who erase their messages, and since when.
+    erased: BTreeMap<UserId, u64>,
     /// Losses that are already reported, because each later check would find them again.
     lost: BTreeSet<(Client, ChatId)>,
 }
@@ -131,8 +133,12 @@ impl Checker {
             HistoryOp::Rendered { chat_id, message } => self.observe_rendered(client, *chat_id, message),
             HistoryOp::Joining { chat_id, user_id } => self.chat(*chat_id).members.joining(*user_id),
             HistoryOp::Joined { chat_id, user_id } => self.chat(*chat_id).members.joined(*user_id, now.entry),
-            HistoryOp::Leaving { chat_id, user_id } => self.chat(*chat_id).members.leaving(*user_id),
+            HistoryOp::Leaving { chat_id, user_id } => self.chat(*chat_id).leaving(*user_id, now),
             HistoryOp::Left { chat_id, user_id } => self.chat(*chat_id).members.left(*user_id, now.entry),
+            HistoryOp::Erasing { user_id } => {
+                self.erased.entry(*user_id).or_insert(now.at);
+                self.chats.values_mut().for_each(|chat| chat.sends.erase(*user_id, now.at));
+            }
             HistoryOp::Marked { chat_id, delivered, read } => {
                 self.chat(*chat_id).marked(client.user_id, (*delivered).max(*read));
             }
@@ -245,11 +251,11 @@ impl Checker {
     }
 
     fn chat(&mut self, chat_id: ChatId) -> &mut ChatHistory {
-        self.chats.entry(chat_id).or_insert_with(|| ChatHistory::new(chat_id))
+        self.chats.entry(chat_id).or_insert_with(|| ChatHistory::new(chat_id, &self.erased))
     }
 
     fn chat_and_findings(&mut self, chat_id: ChatId) -> (&mut ChatHistory, &mut Findings) {
-        let chat = self.chats.entry(chat_id).or_insert_with(|| ChatHistory::new(chat_id));
+        let chat = self.chats.entry(chat_id).or_insert_with(|| ChatHistory::new(chat_id, &self.erased));
         (chat, &mut self.findings)
     }
 }

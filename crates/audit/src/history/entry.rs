@@ -68,10 +68,13 @@ pub enum HistoryOp {
     Joining { chat_id: ChatId, user_id: UserId },
     /// The user is a member. A call with an unknown outcome has no such entry.
     Joined { chat_id: ChatId, user_id: UserId },
-    /// The client is about to remove a member, or to leave.
+    /// The client is about to remove a member, or to leave. Each message may be gone from then on, unless another user is
+    /// certainly a member.
     Leaving { chat_id: ChatId, user_id: UserId },
     /// The user is not a member any more. A call with an unknown outcome has no such entry.
     Left { chat_id: ChatId, user_id: UserId },
+    /// The client is about to delete its account with all its messages: from now on each of them may be gone.
+    Erasing { user_id: UserId },
     /// The client is about to send its user's watermarks.
     Marked { chat_id: ChatId, delivered: Sequence, read: Sequence },
     /// The client is about to ask for its user's state in a chat.

@@ -52,6 +52,12 @@ impl Members {
         }
     }
 
+    /// Whether the chat may have no members once this one leaves.
+    pub(super) fn may_be_last(&self, user_id: UserId) -> bool {
+        let mut others = self.members.iter().filter(|(other, _)| **other != user_id);
+        !others.any(|(_, other)| matches!(other.standing, MembershipState::In { .. }))
+    }
+
     pub(super) fn joining(&mut self, user_id: UserId) {
         let member = self.members.entry(user_id).or_default();
         member.joining += 1;
@@ -115,6 +121,20 @@ mod tests {
         assert_eq!(members.standing(ann), MembershipState::Between);
         members.left(ann, 4);
         assert_eq!((members.standing(ann), members.owed_since(ann)), (MembershipState::Out { since: 4 }, None));
+    }
+
+    #[test]
+    fn a_member_may_be_the_last_unless_another_one_certainly_stays() {
+        let (mut members, [ann, bob]) = (Members::default(), [1, 2].map(|n| UserId::from_bytes([n; 16])));
+        members.joining(ann);
+        members.joined(ann, 2);
+        assert!(members.may_be_last(ann));
+        members.joining(bob);
+        assert!(members.may_be_last(ann), "bob may never join");
+        members.joined(bob, 4);
+        assert!(!members.may_be_last(ann));
+        members.leaving(bob);
+        assert!(members.may_be_last(ann), "bob may have left already");
     }
 
     #[test]

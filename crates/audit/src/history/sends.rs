@@ -25,6 +25,10 @@ pub(super) struct ChatSends {
     by_key: BTreeMap<SendId, SendRecord>,
     by_content: BTreeMap<(UserId, u64), SameContentSends>,
     orders: BTreeMap<Client, SendOrder>,
+    /// The users who erase their messages, and since when.
+    erased: BTreeMap<UserId, u64>,
+    /// The time from which the chat may have no members. Its messages are erased then.
+    abandoned: Option<u64>,
 }
 
 /// Identifies a send in its chat.
@@ -50,18 +54,27 @@ pub(super) struct SendRecord {
     /// Contents of its attempts. The server must reject more than one.
     pub(super) contents: Vec<u64>,
     /// The resulting message.
-    pub(super) place: Option<(MessageId, Sequence)>,
+    pub(super) location: Option<(MessageId, Sequence)>,
     /// The error code of a definite rejection.
     refused: Option<String>,
+    /// The time from which its sender, or the last member of its chat, erases it.
+    erased_at: Option<u64>,
     /// Whether an attempt may have succeeded unnoticed: after a retry, after a rejection, or for an unordered send.
     is_in_doubt: bool,
     order: Option<(Client, u64)>,
 }
 
 impl SendRecord {
+    /// Whether its message may expire at any time.
+    fn may_expire(&self) -> bool {
+        self.beginning.ttl_seconds.is_some() || self.erased_at.is_some()
+    }
+
     /// Whether its message may have expired by `now`. It was committed after the start, so this may return `true` too early.
     pub(super) fn may_be_gone(&self, now: u64) -> bool {
-        self.beginning.ttl_seconds.is_some_and(|ttl| self.beginning.at.saturating_add(ttl.saturating_mul(1000)) <= now)
+        let expires_at =
+            self.beginning.ttl_seconds.map(|ttl| self.beginning.at.saturating_add(ttl.saturating_mul(1000)));
+        expires_at.into_iter().chain(self.erased_at).any(|gone_at| gone_at <= now)
     }
 }
 
@@ -77,10 +90,15 @@ struct SameContentSends {
 struct SendOrder {
     next: u64,
     /// The known sequences of these sends.
-    places: BTreeMap<u64, Sequence>,
+    locations: BTreeMap<u64, Sequence>,
 }
 
 impl ChatSends {
+    /// No sends yet. `erased` are the users who erase their messages, and since when.
+    pub(super) fn new(erased: BTreeMap<UserId, u64>) -> Self {
+        Self { erased, ..Self::default() }
+    }
+
     /// Records the start of a send.
     pub(super) fn begin(&mut self, client: Client, id: ClientMessageId, content: u64, beginning: SendStart) {
         let key = (client.user_id, id);
@@ -99,8 +117,26 @@ impl ChatSends {
             (client, order.next)
         });
         let is_in_doubt = !beginning.is_ordered;
-        let send = SendRecord { beginning, contents: vec![content], place: None, refused: None, is_in_doubt, order };
+        let erased_at = self.erased.get(&client.user_id).copied().into_iter().chain(self.abandoned).min();
+        let (contents, location, refused) = (vec![content], None, None);
+        let send = SendRecord { beginning, contents, location, refused, erased_at, is_in_doubt, order };
         self.by_key.insert(key, send);
+    }
+
+    /// Records that a user erases all messages, including those of sends that are still in progress.
+    pub(super) fn erase(&mut self, user_id: UserId, at: u64) {
+        let at = *self.erased.entry(user_id).or_insert(at);
+        let of_user = self.by_key.iter_mut().filter(|((sender_id, _), _)| *sender_id == user_id);
+        of_user.for_each(|(_, send)| send.erased_at = Some(send.erased_at.map_or(at, |before| before.min(at))));
+    }
+
+    /// Records that the chat may have no members from now on, which erases all its messages, including those of sends that
+    /// are still in progress.
+    pub(super) fn abandon(&mut self, at: u64) {
+        self.abandoned.get_or_insert(at);
+        self.by_key.values_mut().for_each(|send| {
+            send.erased_at.get_or_insert(at);
+        });
     }
 
     pub(super) fn get(&self, key: SendId) -> Option<&SendRecord> {
@@ -123,7 +159,7 @@ impl ChatSends {
             Some(keys) => match keys.first() {
                 Some(key) if keys.len() == 1 => MatchedSend::One(*key),
                 _ => MatchedSend::Several {
-                    may_expire: keys.iter().any(|key| self.by_key[key].beginning.ttl_seconds.is_some()),
+                    may_expire: keys.iter().map(|key| &self.by_key[key]).any(SendRecord::may_expire),
                 },
             },
         }
@@ -138,18 +174,18 @@ impl ChatSends {
 
     /// Records the message of a send and checks it against earlier facts. If its sender was not a member all the time, an
     /// attempt may have been rejected unnoticed, so the order is not checked.
-    pub(super) fn place(
+    pub(super) fn location(
         &mut self,
         key: SendId,
-        place: (MessageId, Sequence),
+        location: (MessageId, Sequence),
         was_member_all_the_while: bool,
         findings: &mut Findings,
     ) {
         let Some(send) = self.by_key.get_mut(&key) else { return };
-        let (message_id, sequence) = place;
+        let (message_id, sequence) = location;
         let name = || format!("send {} of {}", key.1, key.0);
-        let first = *send.place.get_or_insert(place);
-        findings.check(Invariant::IdempotencySequenceConsistency, first == place, || {
+        let first = *send.location.get_or_insert(location);
+        findings.check(Invariant::IdempotencySequenceConsistency, first == location, || {
             format!("{} is {message_id} at {sequence}, but was {} at {} before", name(), first.0, first.1)
         });
         if let Some(code) = &send.refused {
@@ -161,7 +197,7 @@ impl ChatSends {
             && let Some((client, number)) = send.order
             && let Some(order) = self.orders.get_mut(&client)
         {
-            order.place(client, number, sequence, findings);
+            order.location(client, number, sequence, findings);
         }
     }
 
@@ -174,11 +210,11 @@ impl ChatSends {
         if let Some((client, number)) = send.order.take()
             && let Some(order) = self.orders.get_mut(&client)
         {
-            order.places.remove(&number);
+            order.locations.remove(&number);
         }
         if is_definite {
             send.refused = Some(code.to_owned());
-            findings.check(Invariant::StoreIsAuthoritative, send.place.is_none(), || {
+            findings.check(Invariant::StoreIsAuthoritative, send.location.is_none(), || {
                 format!("send {} of {} was rejected with {code}, but is a message", key.1, key.0)
             });
         }
@@ -186,7 +222,7 @@ impl ChatSends {
 
     /// Sends that may have been stored and expired by `now` without being seen.
     pub(super) fn vanished(&self, now: u64) -> impl Iterator<Item = (&SendId, &SendRecord)> {
-        self.by_key.iter().filter(move |(_, send)| send.place.is_none() && send.may_be_gone(now))
+        self.by_key.iter().filter(move |(_, send)| send.location.is_none() && send.may_be_gone(now))
     }
 }
 
@@ -203,15 +239,16 @@ pub(super) enum MatchedSend {
 }
 
 impl SendOrder {
-    fn place(&mut self, client: Client, number: u64, sequence: Sequence, findings: &mut Findings) {
-        let before = self.places.range(..number).next_back().map(|(_, sequence)| *sequence);
-        let behind = self.places.range(number + 1..).next().map(|(_, sequence)| *sequence);
-        if self.places.insert(number, sequence).is_some() {
+    fn location(&mut self, client: Client, number: u64, sequence: Sequence, findings: &mut Findings) {
+        let before = self.locations.range(..number).next_back().map(|(_, sequence)| *sequence);
+        let behind = self.locations.range(number + 1..).next().map(|(_, sequence)| *sequence);
+        if self.locations.insert(number, sequence).is_some() {
             return;
         }
         let holds = before.is_none_or(|before| before < sequence) && behind.is_none_or(|behind| sequence < behind);
         findings.check(Invariant::WriteOrderPreserved, holds, || {
-            let at = |place: Option<Sequence>| place.map_or("nowhere".to_owned(), |place| place.to_string());
+            let at =
+                |location: Option<Sequence>| location.map_or("nowhere".to_owned(), |location| location.to_string());
             let (before, behind) = (at(before), at(behind));
             format!(
                 "{} on {} sent in this order, but got sequences {before}, {sequence} and {behind}",

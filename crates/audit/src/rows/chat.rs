@@ -121,12 +121,12 @@ pub(crate) fn messages(rows: &[MessageRows], from: Sequence, context: &Context) 
 
 fn what_leads_to(look: &mut RowChecks, message: &Message, rows: &MessageRows, context: &Context) {
     let Message { message_id, .. } = message;
-    let place = (context.chat_id, rows.sequence);
-    let subject = || format!("{message_id} at {} sequence {}", place.0, place.1);
+    let location = (context.chat_id, rows.sequence);
+    let subject = || format!("{message_id} at {} sequence {}", location.0, location.1);
     let found = match rows.id_leads_to {
         IndexedLocation::Indexed => true,
         IndexedLocation::Nowhere => false,
-        IndexedLocation::To(chat_id, sequence) => (chat_id, sequence) == place,
+        IndexedLocation::To(chat_id, sequence) => (chat_id, sequence) == location,
     };
     look.check(Invariant::StoreIsAuthoritative, found, || {
         let wrong = match rows.id_leads_to {

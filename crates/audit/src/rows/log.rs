@@ -17,7 +17,7 @@ pub(crate) type ChatSequence = (ChatId, Sequence);
 /// State of the log, after the records read so far.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
-    chats: BTreeMap<ChatId, Span>,
+    chats: BTreeMap<ChatId, SequenceSpan>,
     /// Sequences that were skipped by a later one in the log.
     unlogged: Ranges,
     /// Sequences in the log that are not stored.
@@ -26,13 +26,15 @@ pub(crate) struct LogState {
     expired: BTreeSet<ChatSequence>,
     /// The time of the oldest record.
     begins: Option<Timestamp>,
+    /// Messages that first appear after a later one of their chat, unless they have expired.
+    late: BTreeSet<ChatSequence>,
     /// Whether state was dropped because of a limit.
     is_partial: bool,
 }
 
 /// The range of a chat's messages in the log.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct SequenceSpan {
     first: Sequence,
     last: Sequence,
 }
@@ -56,7 +58,11 @@ impl LogState {
                 LoggedChange::Message { sequence, expires_at, .. } => {
                     // With two publishers, one may skip a message that has expired by its clock while the other publishes it.
                     let may_be_late = !each_once && expires_at.is_some();
-                    let wrong = self.message(record, *sequence, each_once).filter(|_| !may_be_late);
+                    let mut wrong = self.message(record, *sequence, each_once).filter(|_| !may_be_late);
+                    if !each_once && wrong.take().is_some() {
+                        // It may have been erased since one of them read it.
+                        self.postpone((record.chat_id, *sequence));
+                    }
                     look.check(Invariant::OrderingPreserved, wrong.is_none(), || {
                         let subject = format!("{} sequence {sequence}", record.chat_id);
                         (subject, wrong.unwrap_or_default().to_owned())
@@ -84,7 +90,7 @@ impl LogState {
             if is_full {
                 self.is_partial = true;
             } else {
-                self.chats.insert(chat_id, Span { first: sequence, last: sequence });
+                self.chats.insert(chat_id, SequenceSpan { first: sequence, last: sequence });
             }
             return None;
         };
@@ -102,13 +108,14 @@ impl LogState {
         each_once.then_some("it is in the log twice")
     }
 
-    fn expire(&mut self, place: ChatSequence) {
-        self.unlogged.remove(place.0, place.1);
-        self.missing.remove(place.0, place.1);
+    fn expire(&mut self, location: ChatSequence) {
+        self.unlogged.remove(location.0, location.1);
+        self.missing.remove(location.0, location.1);
+        self.late.remove(&location);
         if self.expired.len() >= RANGES_MAX {
             self.is_partial = true;
         } else {
-            self.expired.insert(place);
+            self.expired.insert(location);
         }
     }
 
@@ -121,6 +128,19 @@ impl LogState {
         for (chat_id, sequence) in self.expired.range((chat_id, first)..=(chat_id, last)) {
             self.unlogged.remove(*chat_id, *sequence);
         }
+    }
+
+    fn postpone(&mut self, location: ChatSequence) {
+        if self.late.len() >= RANGES_MAX {
+            self.is_partial = true;
+        } else if !self.expired.contains(&location) {
+            self.late.insert(location);
+        }
+    }
+
+    /// The messages that are out of order, after the whole log was read. The store says which have expired.
+    pub(crate) fn take_late(&mut self) -> Vec<ChatSequence> {
+        std::mem::take(&mut self.late).into_iter().collect()
     }
 
     /// Records a message of the log that is not stored. If it has expired, a later record says so.
@@ -157,18 +177,18 @@ impl LogState {
 
 /// The sequences and chats in a page of the log.
 pub(crate) fn spoken_of(page: &AuditPage<AuditedRecord>) -> (Vec<ChatSequence>, Vec<ChatId>) {
-    let (mut places, mut chats) = (vec![], BTreeSet::new());
+    let (mut locations, mut chats) = (vec![], BTreeSet::new());
     for record in to_explain(page) {
         chats.insert(record.chat_id);
         match &record.what {
-            LoggedChange::Message { sequence, .. } => places.push((record.chat_id, *sequence)),
+            LoggedChange::Message { sequence, .. } => locations.push((record.chat_id, *sequence)),
             LoggedChange::Expired(sequences) => {
-                places.extend(sequences.iter().map(|sequence| (record.chat_id, *sequence)))
+                locations.extend(sequences.iter().map(|sequence| (record.chat_id, *sequence)))
             }
             LoggedChange::Change => {}
         }
     }
-    (places, chats.into_iter().collect())
+    (locations, chats.into_iter().collect())
 }
 
 /// The records from before the audit. Later ones may be explained by data that is still being written.
@@ -235,9 +255,9 @@ pub(crate) fn reflect(
 }
 
 /// Checks the offsets of consumers.
-pub(crate) fn consumers(places: &[ConsumerOffset]) -> RowChecks {
+pub(crate) fn consumers(offsets: &[ConsumerOffset]) -> RowChecks {
     let mut look = RowChecks::default();
-    for ConsumerOffset { group, part, next, end } in places {
+    for ConsumerOffset { group, part, next, end } in offsets {
         look.check(Invariant::CommitAfterProcess, next <= end, || {
             let part = if part.is_empty() { String::new() } else { format!(" in {part}") };
             (format!("group `{group}`{part}"), format!("it has committed {next}, but the log ends at {end}"))

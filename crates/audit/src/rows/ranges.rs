@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_hold_what_a_set_would(steps in proptest::collection::vec((0u8..3, 0u64..12, any::<bool>()), 0..80)) {
+        fn ranges_equal_a_set(steps in proptest::collection::vec((0u8..3, 0u64..12, any::<bool>()), 0..80)) {
             let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
             for (of, n, is_added) in steps {
                 if !is_added {

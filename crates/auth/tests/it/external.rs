@@ -276,7 +276,7 @@ async fn a_token_of_a_stranger_or_with_a_critical_header_is_refused() {
 }
 
 #[tokio::test]
-async fn our_own_tokens_work_beside_those_of_another_system() {
+async fn own_tokens_work_beside_tokens_of_another_system() {
     let key = ProviderKey::new("k1", Algorithm::EdDSA);
     let trusting = TrustingWorld::new(&[&key]);
     let signed_in = trusting.world.sign_in("+15551234567", device(1)).await;

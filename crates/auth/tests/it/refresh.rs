@@ -50,6 +50,29 @@ async fn a_lost_answer_is_forgiven_once_within_ten_seconds() {
 }
 
 #[tokio::test]
+async fn two_tabs_that_refresh_at_once_both_go_on() {
+    let world = World::new();
+    let signed_in = world.sign_in(PHONE, device(1)).await;
+    let mut tabs =
+        [refresh(&world, &signed_in.tokens).await.unwrap(), refresh(&world, &signed_in.tokens).await.unwrap()];
+    for _ in 0..3 {
+        world.clock.advance(55 * MINUTE);
+        for tab in &mut tabs {
+            let before = tab.clone();
+            *tab = refresh(&world, tab).await.unwrap();
+            assert_ne!(tab.refresh_token, before.refresh_token);
+            world.auth.authenticate(tab.access_token.expose()).await.unwrap();
+            world.clock.advance(7 * MINUTE);
+        }
+    }
+    assert_eq!(world.sockets.closed(), []);
+    // A copy of an earlier token of either tab still ends the session.
+    let error = refresh(&world, &signed_in.tokens).await.unwrap_err();
+    assert!(matches!(error, AuthError::TokenRevoked), "{error:?}");
+    assert_eq!(world.sockets.closed(), [signed_in.session.session_id]);
+}
+
+#[tokio::test]
 async fn another_device_cannot_refresh_and_does_no_harm() {
     let world = World::new();
     let signed_in = world.sign_in(PHONE, device(1)).await;

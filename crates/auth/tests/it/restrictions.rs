@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use domain::RestrictionChange;
+use futures_util::FutureExt;
 use ports::{ConnectionHolder, Identity, Revocation};
-use tidings_auth::{AuthError, VerifyOtp};
+use tidings_auth::{AuthError, Revoke, VerifyOtp};
 
 use crate::world::{HOUR, IP, PHONE, World, device, start};
 
@@ -50,7 +51,7 @@ async fn signing_out_everywhere_ends_every_session_of_before() {
 }
 
 #[tokio::test]
-async fn a_ticket_of_a_denied_token_admits_nobody() {
+async fn a_ticket_of_a_denied_token_is_refused() {
     let world = World::new();
     let signed_in = world.sign_in(PHONE, device(1)).await;
     let principal = world.auth.authenticate(signed_in.tokens.access_token.expose()).await.unwrap();
@@ -82,4 +83,36 @@ async fn a_connection_stays_until_its_user_is_restricted() {
     assert_eq!(live().await, [true, true, true, false]);
     world.auth.restrict(user_id, RestrictionChange::SignOut).await.unwrap().unwrap();
     assert_eq!(live().await, [false, false, true, false]);
+}
+
+/// A thief who presents a stolen refresh token closes the connection at once, to keep an open socket.
+#[tokio::test]
+async fn sockets_are_closed_even_if_the_request_that_ends_the_session_is_cancelled() {
+    let world = World::new();
+    let cancelled = |is_done: bool| assert!(!is_done, "the request was cancelled while it ran");
+    let until_closed = async |count: usize| {
+        while world.sockets.revoked().len() < count {
+            tokio::task::yield_now().await;
+        }
+        world.sockets.revoked()
+    };
+    let stolen = world.sign_in(PHONE, device(1)).await;
+    let spent = stolen.tokens.refresh_token.expose();
+    world.auth.refresh(spent, device(1)).await.unwrap();
+    world.clock.advance(HOUR);
+    cancelled(world.auth.refresh(spent, device(1)).now_or_never().is_some());
+    let expected = [Revocation::Session(stolen.session.session_id)];
+    assert_eq!(soon(until_closed(1)).await, expected);
+
+    let lost = world.sign_in(PHONE, device(2)).await;
+    let principal = world.auth.authenticate(lost.tokens.access_token.expose()).await.unwrap();
+    cancelled(world.auth.revoke(&principal, Revoke::All).now_or_never().is_some());
+    assert_eq!(soon(until_closed(2)).await[1..], [Revocation::Session(lost.session.session_id)]);
+
+    cancelled(world.auth.restrict(lost.user.user_id, suspend()).now_or_never().is_some());
+    assert_eq!(soon(until_closed(3)).await[2..], [Revocation::User(lost.user.user_id)]);
+}
+
+async fn soon<T>(event: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), event).await.expect("it happens soon")
 }

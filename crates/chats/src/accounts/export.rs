@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use domain::limits::{SYNC_PAGE_BYTES_MAX, SYNC_PAGE_MAX};
-use domain::{ChatId, Member, Sequence, User, UserId, Watermarks};
+use domain::{ChatId, DeliveryState, Member, Sequence, User, UserId};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use ports::{PageBounds, StoreError};
@@ -44,8 +44,8 @@ struct AccountExport {
 enum ExportStage {
     Profile(Box<User>),
     Contacts { after: Option<UserId> },
-    Chats { places: VecDeque<(ChatId, Member)>, is_first: bool },
-    Messages { places: VecDeque<(ChatId, Member)>, chat_id: ChatId, after: Sequence, is_first: bool },
+    Chats { memberships: VecDeque<(ChatId, Member)>, is_first: bool },
+    Messages { memberships: VecDeque<(ChatId, Member)>, chat_id: ChatId, after: Sequence, is_first: bool },
     Over,
 }
 
@@ -54,9 +54,9 @@ impl AccountExport {
         let (piece, stage) = match std::mem::replace(&mut self.stage, ExportStage::Over) {
             ExportStage::Profile(user) => (self.profile(&user).await?, ExportStage::Contacts { after: None }),
             ExportStage::Contacts { after } => self.contacts(after).await?,
-            ExportStage::Chats { places, is_first } => self.chat(places, is_first).await?,
-            ExportStage::Messages { places, chat_id, after, is_first } => {
-                self.messages(places, chat_id, after, is_first).await?
+            ExportStage::Chats { memberships, is_first } => self.chat(memberships, is_first).await?,
+            ExportStage::Messages { memberships, chat_id, after, is_first } => {
+                self.messages(memberships, chat_id, after, is_first).await?
             }
             ExportStage::Over => return Ok(None),
         };
@@ -95,23 +95,23 @@ impl AccountExport {
             return Ok((piece, ExportStage::Contacts { after: page.last().copied() }));
         }
         piece += r#"],"chats":["#;
-        let places = self.accounts.chats.memberships(self.user_id).await?.into();
-        Ok((piece, ExportStage::Chats { places, is_first: true }))
+        let memberships = self.accounts.chats.memberships(self.user_id).await?.into();
+        Ok((piece, ExportStage::Chats { memberships, is_first: true }))
     }
 
     async fn chat(
         &self,
-        mut places: VecDeque<(ChatId, Member)>,
+        mut memberships: VecDeque<(ChatId, Member)>,
         is_first: bool,
     ) -> Result<(String, ExportStage), StoreError> {
-        let Some((chat_id, member)) = places.pop_front() else {
+        let Some((chat_id, member)) = memberships.pop_front() else {
             return Ok((r#"],"is_complete":true}}"#.to_owned(), ExportStage::Over));
         };
         let Some(chat) = self.accounts.chats.chat(chat_id).await? else {
-            return Ok((String::new(), ExportStage::Chats { places, is_first }));
+            return Ok((String::new(), ExportStage::Chats { memberships, is_first }));
         };
-        let marks = self.accounts.watermarks.watermarks(&[(self.user_id, chat_id)]).await?;
-        let Watermarks { delivered, read } = marks.first().copied().unwrap_or_default();
+        let states = self.accounts.watermarks.delivery_states(&[(self.user_id, chat_id)]).await?;
+        let DeliveryState { watermarks, delivered_at, read_at } = states.first().copied().unwrap_or_default();
         let chat = rest::ExportedChat {
             chat_id,
             chat_type: chat.chat_type,
@@ -119,19 +119,21 @@ impl AccountExport {
             role: member.role,
             joined_at: member.joined_at,
             muted_until: member.muted_until,
-            delivered_sequence: delivered,
-            read_sequence: read,
+            delivered_sequence: watermarks.delivered,
+            delivered_at,
+            read_sequence: watermarks.read,
+            read_at,
             messages: vec![],
         };
         let chat = json(&chat);
         let open = chat.strip_suffix(NO_MESSAGES).expect("the messages of a chat are its last field");
         let piece = if is_first { open.to_owned() } else { format!(",{open}") };
-        Ok((piece, ExportStage::Messages { places, chat_id, after: Sequence::ZERO, is_first: true }))
+        Ok((piece, ExportStage::Messages { memberships, chat_id, after: Sequence::ZERO, is_first: true }))
     }
 
     async fn messages(
         &self,
-        places: VecDeque<(ChatId, Member)>,
+        memberships: VecDeque<(ChatId, Member)>,
         chat_id: ChatId,
         after: Sequence,
         is_first: bool,
@@ -142,10 +144,10 @@ impl AccountExport {
         let mut piece = listed(&own, is_first);
         if page.examined < page.head {
             let is_first = is_first && own.is_empty();
-            return Ok((piece, ExportStage::Messages { places, chat_id, after: page.examined, is_first }));
+            return Ok((piece, ExportStage::Messages { memberships, chat_id, after: page.examined, is_first }));
         }
         piece += NO_MESSAGES;
-        Ok((piece, ExportStage::Chats { places, is_first: false }))
+        Ok((piece, ExportStage::Chats { memberships, is_first: false }))
     }
 }
 

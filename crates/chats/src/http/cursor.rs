@@ -26,6 +26,9 @@ pub(crate) enum Cursor {
     /// Blocked users after one of them.
     #[serde(rename = "blocks_1")]
     Blocks { after: UserId },
+    /// Members with reactions on a message after one of them.
+    #[serde(rename = "reactions_1")]
+    Reactions { after: UserId },
 }
 
 /// The list that a cursor belongs to. The seal of a cursor covers its list, so a modified or forged cursor, or a cursor
@@ -36,6 +39,7 @@ pub(crate) enum PagedList {
     History(ChatId),
     Contacts(UserId),
     Blocks(UserId),
+    Reactions(ChatId, Sequence),
 }
 
 /// Bytes of the seal: enough to make guessing over the network infeasible.
@@ -67,6 +71,7 @@ fn seal(api: &Api, list: PagedList, text: &str) -> [u8; SEAL_BYTES] {
         // The variant name in the text distinguishes the lists of a user.
         PagedList::Inbox(user_id) | PagedList::Contacts(user_id) | PagedList::Blocks(user_id) => user_id.to_string(),
         PagedList::History(chat_id) => chat_id.to_string(),
+        PagedList::Reactions(chat_id, sequence) => format!("{chat_id}:{sequence}"),
     };
     // Ids contain no space, so the joined text is unambiguous.
     let seal = api.auth.seal("cursor", &format!("{list} {text}"));

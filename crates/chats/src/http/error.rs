@@ -5,11 +5,11 @@ use auth::AuthError;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::limits::PASSKEYS_MAX;
-use domain::{ChatRefusal, IngestError, RateDecision, Sequence};
+use domain::{ChatRefusal, IngestError, RateDecision, Sequence, UserId};
 use metrics::counter;
 use ports::{StoreError, error_chain};
 use protocol::rest::FieldError;
-use protocol::{ErrorBody, ErrorCode, whole_seconds};
+use protocol::{BLOCKED_BY_YOU, ErrorBody, ErrorCode, NOT_REACHABLE, whole_seconds};
 use serde_json::json;
 
 /// Retry delay of requests that failed because a store failed.
@@ -58,6 +58,15 @@ impl RestError {
         counter!("tidings_api_limited_total", "limit" => limit).increment(1);
         let details = json!({ "limit": limit, "maximum": maximum });
         ErrorBody::new(ErrorCode::InvalidOperation, message).with_details(details).into()
+    }
+
+    /// Users whom the caller cannot add. `details` names all of them, so that the caller can leave them out.
+    pub(crate) fn not_reachable(user_ids: &[UserId]) -> Self {
+        let names = user_ids.iter().map(|user_id| format!("`{user_id}`")).collect::<Vec<_>>().join(", ");
+        let details = json!({ "reason": NOT_REACHABLE, "user_ids": user_ids });
+        ErrorBody::new(ErrorCode::Forbidden, format!("you cannot add {names}; leave them out"))
+            .with_details(details)
+            .into()
     }
 
     /// A sequence that no message of the chat has yet.
@@ -110,7 +119,13 @@ impl From<ChatRefusal> for RestError {
             }
             ChatRefusal::OwnerIsNotAdded => return Self::field("role", refusal),
         };
-        Self::new(code, refusal)
+        let body = ErrorBody::new(code, refusal);
+        match refusal {
+            ChatRefusal::Blocked => body.with_details(json!({ "reason": NOT_REACHABLE })),
+            ChatRefusal::Blocking => body.with_details(json!({ "reason": BLOCKED_BY_YOU })),
+            _ => body,
+        }
+        .into()
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::{Quota, RateDecision};
@@ -12,22 +12,32 @@ use crate::Api;
 
 /// Counts the requests of each user, reads and writes separately. The response headers show the remaining quota.
 ///
-/// Sends and exports do not count here: their routes apply separate limits, which for sends are the same over a socket. A
-/// presence query counts as a read, although it is a POST.
+/// Sends, updates of messages and exports do not count here: their routes apply separate limits, which for sends and
+/// updates are the same over a socket. Only a refused one counts as a write: it may have been refused before its route
+/// charged it. A presence query counts as a read, although it is a POST.
 pub(crate) async fn limit_requests(
     State(api): State<Arc<Api>>,
     Caller(caller): Caller,
     request: Request,
     next: Next,
 ) -> Result<Response, RestError> {
-    let decision = match kind(&request) {
-        RequestClass::LimitedByItsRoute => None,
-        RequestClass::Read => take(&api, "rest_read", LimitKey::RestRead(caller.user_id), api.limits.rest_read).await?,
-        RequestClass::Write => {
-            take(&api, "rest_write", LimitKey::RestWrite(caller.user_id), api.limits.rest_write).await?
+    let user_id = caller.user_id;
+    let take_write = || take(&api, "rest_write", LimitKey::RestWrite(user_id), api.limits.rest_write);
+    match kind(&request) {
+        RequestClass::LimitedByItsRoute => {
+            let response = next.run(request).await;
+            let status = response.status();
+            if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
+                return Ok(Limited(take_write().await?, response).into_response());
+            }
+            Ok(response)
         }
-    };
-    Ok(Limited(decision, next.run(request).await).into_response())
+        RequestClass::Read => {
+            let decision = take(&api, "rest_read", LimitKey::RestRead(user_id), api.limits.rest_read).await?;
+            Ok(Limited(decision, next.run(request).await).into_response())
+        }
+        RequestClass::Write => Ok(Limited(take_write().await?, next.run(request).await).into_response()),
+    }
 }
 
 /// The limit that a request counts against.
@@ -43,12 +53,14 @@ fn kind(request: &Request) -> RequestClass {
         Method::GET if path.ends_with("/me/export") => RequestClass::LimitedByItsRoute,
         Method::GET | Method::HEAD => RequestClass::Read,
         Method::POST if path.ends_with("/messages") => RequestClass::LimitedByItsRoute,
+        Method::PATCH | Method::PUT | Method::DELETE if path.contains("/messages/") => RequestClass::LimitedByItsRoute,
         Method::POST if path.ends_with("/presence/query") => RequestClass::Read,
         _ => RequestClass::Write,
     }
 }
 
-/// A response with the limiter's decision, which becomes headers; `None` if the limit is off.
+/// A response with the limiter's decision, which becomes headers; `None` if the limit is off. A later decision of the
+/// route wins.
 pub(crate) struct Limited<R>(pub(crate) Option<RateDecision>, pub(crate) R);
 
 impl<R: IntoResponse> IntoResponse for Limited<R> {
@@ -56,7 +68,7 @@ impl<R: IntoResponse> IntoResponse for Limited<R> {
         let Self(decision, response) = self;
         let mut response = response.into_response();
         if let Some(decision) = decision {
-            response.extensions_mut().insert(decision);
+            response.extensions_mut().get_or_insert(decision);
         }
         response
     }

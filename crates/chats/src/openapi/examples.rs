@@ -54,23 +54,23 @@ impl OperationExamples {
 /// Adds the examples to the document.
 pub(super) fn add_to(document: &mut Value) {
     let parts = [people::examples(), passkeys::examples(), conversation::examples(), safety::examples()];
-    let told: Vec<_> = parts.into_iter().flatten().collect();
+    let examples: Vec<_> = parts.into_iter().flatten().collect();
     let Some(paths) = document["paths"].as_object_mut() else { return };
     for operation in paths.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut()) {
-        if let Some(told) = told.iter().find(|told| operation["operationId"] == told.operation_id) {
-            tell(operation, told);
+        if let Some(examples) = examples.iter().find(|examples| operation["operationId"] == examples.operation_id) {
+            add_examples(operation, examples);
         }
     }
 }
 
-fn tell(operation: &mut Value, told: &OperationExamples) {
+fn add_examples(operation: &mut Value, examples: &OperationExamples) {
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
-        let shown = told.parameters.iter().find(|(name, _)| parameter["name"] == *name);
+        let shown = examples.parameters.iter().find(|(name, _)| parameter["name"] == *name);
         if let Some((_, value)) = shown {
             parameter["example"] = value.clone();
         }
     }
-    for ExampleCase { name, request, status, answer } in &told.cases {
+    for ExampleCase { name, request, status, answer } in &examples.cases {
         if !request.is_null() {
             operation["requestBody"]["content"]["application/json"]["examples"][name] = json!({ "value": request });
         }

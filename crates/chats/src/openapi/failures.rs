@@ -66,8 +66,13 @@ fn own_codes(operation_id: &str) -> &'static [ErrorCode] {
         "report" => &[NotFound, NotAMember, InvalidOperation],
         "message" => &[NotAMember],
         "around" | "receipts" => &[InvalidSequence],
-        "mark_read" => &[InvalidSequence, ServerBusy, CounterMissing],
+        "mark_delivered" | "mark_read" => &[InvalidSequence, ServerBusy, CounterMissing],
         "send_message" => &[InvalidOperation, IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing],
+        "edit_message" => &[InvalidOperation, IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing],
+        "delete_message" => &[InvalidOperation, IdempotencyKeyReused, ServerBusy, CounterMissing],
+        "add_reaction" | "remove_reaction" => {
+            &[Conflict, InvalidOperation, IdempotencyKeyReused, ServerBusy, CounterMissing]
+        }
         _ => &[],
     }
 }

@@ -70,14 +70,14 @@ pub(crate) async fn block(
     }
     api.user(user_id).await?.ok_or_else(no_such_user)?;
     if !has_blocked(&api, caller.user_id, user_id).await? {
-        let doubting = api.presence.doubting([caller.user_id]);
+        let recheck = api.presence.recheck_guard([caller.user_id]);
         if !api.blocks.block(caller.user_id, user_id).await? {
-            doubting.over();
+            recheck.over();
             let message = format!("{BLOCKS_MAX} users are blocked; unblock one of them first");
             return Err(RestError::new(ErrorCode::InvalidOperation, message));
         }
         api.presence.block_changed(caller.user_id, user_id, true).await;
-        doubting.over();
+        recheck.over();
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -98,10 +98,10 @@ pub(crate) async fn unblock(
     Path(UserPath { user_id }): Path<UserPath>,
 ) -> Result<StatusCode, RestError> {
     if has_blocked(&api, caller.user_id, user_id).await? {
-        let doubting = api.presence.doubting([caller.user_id]);
+        let recheck = api.presence.recheck_guard([caller.user_id]);
         api.blocks.unblock(caller.user_id, user_id).await?;
         api.presence.block_changed(caller.user_id, user_id, false).await;
-        doubting.over();
+        recheck.over();
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -115,8 +115,7 @@ async fn has_blocked(api: &Api, user_id: UserId, blocked_id: UserId) -> Result<b
 pub(super) async fn refuse_blocked(api: &Api, actor: UserId, user_ids: &[UserId]) -> Result<(), RestError> {
     let pairs: Vec<_> = user_ids.iter().map(|user_id| (*user_id, actor)).collect();
     let blocked = api.blocks.blocked(&pairs).await?;
-    match user_ids.iter().zip(blocked).find(|(_, is_blocked)| *is_blocked) {
-        Some((user_id, _)) => Err(RestError::new(ErrorCode::Forbidden, format!("you cannot add `{user_id}`"))),
-        None => Ok(()),
-    }
+    let refused: Vec<_> =
+        user_ids.iter().zip(blocked).filter_map(|(user_id, blocked)| blocked.then_some(*user_id)).collect();
+    if refused.is_empty() { Ok(()) } else { Err(RestError::not_reachable(&refused)) }
 }

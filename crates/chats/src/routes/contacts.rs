@@ -6,6 +6,7 @@ use protocol::rest::{self, Data, Paged, Pagination};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::quotas::refuse_more_contacts;
 use super::users::no_such_user;
 use super::{RouteState, UserPath};
 use crate::Api;
@@ -70,13 +71,14 @@ pub(crate) async fn add_contact(
     }
     let user = api.living_user(user_id).await?.ok_or_else(no_such_user)?;
     if !has_listed(&api, caller.user_id, user_id).await? {
-        let doubting = api.presence.doubting([caller.user_id, user_id]);
+        refuse_more_contacts(&api, caller.user_id).await?;
+        let recheck = api.presence.recheck_guard([caller.user_id, user_id]);
         api.contacts.add(caller.user_id, user_id).await?;
         // Read after the write: if two users add each other concurrently, the second one sees both rows.
         if has_listed(&api, user_id, caller.user_id).await? {
             api.presence.contacts_changed(caller.user_id, user_id, true).await;
         }
-        doubting.over();
+        recheck.over();
     }
     Ok(Json(Data { data: (&user).into() }))
 }
@@ -98,12 +100,12 @@ pub(crate) async fn remove_contact(
 ) -> Result<StatusCode, RestError> {
     // A user who was not a contact has seen no presence, and must not learn of the caller from a push.
     if has_listed(&api, caller.user_id, user_id).await? {
-        let doubting = api.presence.doubting([caller.user_id, user_id]);
+        let recheck = api.presence.recheck_guard([caller.user_id, user_id]);
         api.contacts.remove(caller.user_id, user_id).await?;
         if has_listed(&api, user_id, caller.user_id).await? {
             api.presence.contacts_changed(caller.user_id, user_id, false).await;
         }
-        doubting.over();
+        recheck.over();
     }
     Ok(StatusCode::NO_CONTENT)
 }

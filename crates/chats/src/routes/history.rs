@@ -47,8 +47,8 @@ pub(crate) struct AroundQuery {
 
 /// The messages of a chat, newest first; with `after`, oldest first from there.
 ///
-/// Pages omit expired messages. `before`, `after` and `cursor` exclude each other. Only the caller's own messages have a
-/// `status`.
+/// Pages omit expired and deleted messages, and the sequences of updates. They end before `limit` when their messages
+/// reach 512 KiB. `before`, `after` and `cursor` exclude each other. Only the caller's own messages have a `status`.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/messages",
@@ -67,7 +67,8 @@ pub(crate) async fn history(
     let now = api.now();
     let (messages, next) = match start {
         HistoryStart::Before(sequence) => {
-            let (messages, has_more) = below(&api, chat_id, sequence, limit, now).await?;
+            let bounds = PageBounds { count: limit, bytes: SYNC_PAGE_BYTES_MAX };
+            let (messages, has_more) = below(&api, chat_id, sequence, bounds, now).await?;
             let next = messages.last().filter(|_| has_more).map(|last| Cursor::Older { before: last.sequence });
             (messages, next)
         }
@@ -87,7 +88,7 @@ pub(crate) async fn history(
 
 /// The messages around one sequence of a chat, oldest first: half of the page lies before it.
 ///
-/// A target that has expired leaves a gap; a sequence above the head is `INVALID_SEQUENCE`.
+/// A target that has expired, was deleted or is an update leaves a gap; a sequence above the head is `INVALID_SEQUENCE`.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/messages/around/{sequence}",
@@ -103,9 +104,10 @@ pub(crate) async fn around(
     let limit = page_limit(query.limit)?;
     api.membership(chat_id, caller.user_id).await?;
     let now = api.now();
-    let (mut messages, has_more_before) = below(&api, chat_id, sequence, limit / 2, now).await?;
+    let half = PageBounds { count: limit / 2, bytes: SYNC_PAGE_BYTES_MAX / 2 };
+    let (mut messages, has_more_before) = below(&api, chat_id, sequence, half, now).await?;
     messages.reverse();
-    let bounds = PageBounds { count: limit - limit / 2, bytes: SYNC_PAGE_BYTES_MAX };
+    let bounds = PageBounds { count: limit - half.count, ..half };
     let page = api.messages.after(chat_id, Sequence(sequence.0.saturating_sub(1)), bounds, now).await?;
     if sequence > page.head {
         return Err(RestError::above_head(page.head));
@@ -136,23 +138,30 @@ impl HistoryQuery {
             (None, None, Some(cursor)) => match Cursor::decode(api, PagedList::History(chat_id), cursor)? {
                 Cursor::Older { before } => Ok(HistoryStart::Before(before)),
                 Cursor::Newer { after } => Ok(HistoryStart::After(after)),
-                Cursor::Inbox { .. } | Cursor::Contacts { .. } | Cursor::Blocks { .. } => Err(Cursor::unknown()),
+                Cursor::Inbox { .. } | Cursor::Contacts { .. } | Cursor::Blocks { .. } | Cursor::Reactions { .. } => {
+                    Err(Cursor::unknown())
+                }
             },
             _ => Err(RestError::field("cursor", "only one of `before`, `after` and `cursor` can be given")),
         }
     }
 }
 
-/// Up to `limit` messages below a sequence, newest first, and whether there are more.
+/// The messages below a sequence within these bounds, newest first, and whether there are more.
 async fn below(
     api: &Api,
     chat_id: ChatId,
     sequence: Sequence,
-    limit: usize,
+    bounds: PageBounds,
     now: Timestamp,
 ) -> Result<(Vec<Message>, bool), RestError> {
-    let mut messages = api.messages.before(chat_id, sequence, limit + 1, now).await?;
-    let has_more = messages.len() > limit;
-    messages.truncate(limit);
-    Ok((messages, has_more))
+    let mut messages = api.messages.before(chat_id, sequence, bounds.count + 1, now).await?;
+    let mut bytes = 0;
+    let is_beyond = |(count, message): (usize, &Message)| {
+        bytes += message.json_size();
+        count == bounds.count || (count > 0 && bytes > bounds.bytes)
+    };
+    let end = messages.iter().enumerate().position(is_beyond);
+    messages.truncate(end.unwrap_or(messages.len()));
+    Ok((messages, end.is_some()))
 }

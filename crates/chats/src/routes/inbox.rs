@@ -11,8 +11,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::RouteState;
+use super::quotas::take_inbox;
 use crate::Api;
-use crate::http::{Caller, Cursor, Json, PagedList, Query, RestError, page_limit};
+use crate::http::{Caller, Cursor, Json, Limited, PagedList, Query, RestError, page_limit};
 use crate::views::{ChatSummaryRows, summaries};
 
 /// Maximum number of concurrent searches for earlier positions of chats.
@@ -41,7 +42,7 @@ pub(crate) async fn inbox(
     State(api): RouteState,
     Caller(caller): Caller,
     Query(query): Query<InboxQuery>,
-) -> Result<Json<Paged<rest::Inbox>>, RestError> {
+) -> Result<Limited<Json<Paged<rest::Inbox>>>, RestError> {
     let limit = page_limit(query.limit)?;
     let list = PagedList::Inbox(caller.user_id);
     let start = match query.cursor.as_deref().map(|cursor| Cursor::decode(&api, list, cursor)).transpose()? {
@@ -51,6 +52,7 @@ pub(crate) async fn inbox(
         }
         Some(_) => return Err(Cursor::unknown()),
     };
+    let decision = take_inbox(&api, caller.user_id).await?;
     // One more, to know whether there are more.
     let InboxSelection { mut positions, newer } = api.chats.inbox(caller.user_id, start, limit + 1).await?;
     if let InboxStart::After { newest, last } = start {
@@ -71,7 +73,7 @@ pub(crate) async fn inbox(
     });
     let chat_ids: Vec<_> = positions.iter().map(|position| position.chat_id).collect();
     let chats = summaries(&api, summary_rows(&api, caller.user_id, &chat_ids).await?).await?;
-    Ok(Json(Paged { data: rest::Inbox { chats }, pagination: Pagination::new(next) }))
+    Ok(Limited(decision, Json(Paged { data: rest::Inbox { chats }, pagination: Pagination::new(next) })))
 }
 
 /// The rows of the chats of a page. A chat that the caller has just left is not among them.

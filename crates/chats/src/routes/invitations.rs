@@ -82,8 +82,8 @@ pub(crate) async fn accept_invitation(
 
 /// Declines an invitation; succeeds even without one.
 ///
-/// For 30 days no member of the group can invite the caller again. Nobody is told about the decline: further
-/// invitations are dropped silently.
+/// For 30 days no member of the group can invite the caller again. The decline is not announced: further invitations
+/// are dropped silently.
 #[utoipa::path(
     delete,
     path = "/invitations/{chat_id}",

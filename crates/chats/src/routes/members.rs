@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::{ChatCommand, ChatId, ChatRefusal, Invitation, Role, Timestamp, User, UserId};
-use ports::{SecurityEvent, SecurityEventKind, error_chain};
+use ports::{Expiry, SecurityEvent, SecurityEventKind, error_chain};
 use protocol::rest::{self, Data};
 use tracing::warn;
 
@@ -139,7 +139,8 @@ pub(crate) async fn remove_member(
 
 /// Leaves a group.
 ///
-/// An owner must hand the group over first. A user who has left can no longer read the group.
+/// An owner must hand the group over first, unless the owner is its last member: then the group is gone for everybody, and
+/// its messages are erased. A user who has left can no longer read the group.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/leave",
@@ -198,7 +199,19 @@ async fn change(api: &Api, chat_id: ChatId, actor: UserId, command: ChatCommand)
     if !change.members.is_empty() {
         forget_members(api, chat_id).await;
     }
+    if change.chat.member_count == 0 {
+        erase_abandoned(api, chat_id).await;
+    }
     Ok(())
+}
+
+/// Erases the messages of a group that its last member has left. Nobody can read them any more, so a failure does not
+/// fail the request: the messages then live as long as their own lifetime or the retention of the service.
+async fn erase_abandoned(api: &Api, chat_id: ChatId) {
+    if let Err(failure) = api.accounts.expire(chat_id, Expiry { sender: None, lifetime: None }).await {
+        let error = error_chain(&failure);
+        warn!(%chat_id, %error, "could not erase the messages of a group without members; they expire by their lifetime");
+    }
 }
 
 /// Invalidates fanout's member cache before replying. The event of the change does the same, but messages may overtake

@@ -1,16 +1,17 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::{MessageId, Quota};
-use ports::{LimitKey, SendRequest};
+use domain::{ChatId, ClientMessageId, MessageId};
+use ports::{SendContent, SendRequest, Sent};
 use protocol::frame::SendMessageAck;
 use protocol::rest::{self, Data};
 use protocol::{ErrorCode, schema};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::quotas::take_send;
 use super::{ChatPath, RouteState};
-use crate::http::{Caller, Json, Limited, Path, RestError, take_all};
+use crate::http::{Caller, Json, Limited, Path, RestError};
 use crate::views::message_bodies;
 
 #[derive(Deserialize, IntoParams)]
@@ -41,40 +42,38 @@ pub(crate) async fn send_message(
 ) -> Result<Limited<(StatusCode, Json<Data<SendMessageAck>>)>, RestError> {
     let send = body.into_send(chat_id)?;
     let user_id = caller.user_id;
-    let kib_of = |quota: Option<Quota>| quota.map(|quota| quota.weighing(send.body.stored_kib()));
-    let limits = [
-        ("send_per_chat", LimitKey::SendPerChat(user_id, chat_id), api.limits.send_per_chat),
-        ("send_per_user", LimitKey::SendPerUser(user_id), api.limits.send_per_user),
-        ("message_mib", LimitKey::MessageKib(user_id), kib_of(api.limits.message_kib)),
-        ("message_mib_total", LimitKey::MessageTotal, kib_of(api.limits.message_kib_total)),
-    ];
-    let [decision, ..] = take_all(&api, limits).await?;
-
+    let content = SendContent::Message { body: send.body, ttl: send.ttl };
+    let decision = take_send(&api, user_id, chat_id, &content).await?;
     let request = SendRequest {
         chat_id,
         sender_id: user_id,
         client_message_id: send.client_message_id,
-        body: send.body,
-        ttl: send.ttl,
+        content,
         origin_connection_id: None,
         assertion: None,
     };
     let sent = api.ingest.send(request).await?;
     let status = if sent.deduplicated { StatusCode::OK } else { StatusCode::CREATED };
-    let data = SendMessageAck {
-        client_message_id: send.client_message_id,
-        message_id: sent.receipt.message_id,
-        chat_id,
-        sequence: sent.receipt.sequence,
-        created_at: sent.receipt.created_at,
-        deduplicated: sent.deduplicated,
-    };
+    let data = ack_body(chat_id, send.client_message_id, sent);
     Ok(Limited(decision, (status, Json(Data { data }))))
+}
+
+/// The acknowledgement of a send or an update.
+pub(super) fn ack_body(chat_id: ChatId, client_message_id: ClientMessageId, sent: Sent) -> SendMessageAck {
+    let Sent { receipt, deduplicated } = sent;
+    SendMessageAck {
+        client_message_id,
+        message_id: receipt.message_id,
+        chat_id,
+        sequence: receipt.sequence,
+        created_at: receipt.created_at,
+        deduplicated,
+    }
 }
 
 /// One message by its id, for members of its chat.
 ///
-/// With the chat that it is in. A message that has expired is not found.
+/// With the chat that it is in. A message that has expired or was deleted is not found.
 #[utoipa::path(
     get,
     path = "/messages/{message_id}",

@@ -18,6 +18,7 @@ pub(crate) mod receipts;
 pub(crate) mod reports;
 pub(crate) mod service;
 pub(crate) mod sessions;
+pub(crate) mod updates;
 pub(crate) mod users;
 
 use std::sync::Arc;

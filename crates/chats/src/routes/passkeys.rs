@@ -111,7 +111,7 @@ pub(crate) async fn passkeys(
 
 /// Removes a passkey of the caller.
 ///
-/// It signs nobody in from now on. Sessions that it opened stay; end them with `DELETE /sessions`.
+/// It does not sign in any more. Sessions that it opened stay; end them with `DELETE /sessions`.
 #[utoipa::path(
     delete,
     path = "/auth/passkeys/{passkey_id}",

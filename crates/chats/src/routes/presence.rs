@@ -1,7 +1,7 @@
 use axum::extract::State;
 use domain::UserId;
 use domain::limits::PRESENCE_USERS_MAX;
-use ports::Look;
+use ports::PresenceLookup;
 use protocol::frame::{Presence, PresenceSnapshot};
 use protocol::rest::{self, Data};
 
@@ -38,7 +38,7 @@ pub(crate) async fn query_presence(
 }
 
 async fn look(api: &Api, viewer: UserId, user_ids: &[UserId]) -> Result<Vec<Presence>, RestError> {
-    let looks: Vec<_> = user_ids.iter().map(|user_id| Look { viewer, user_id: *user_id }).collect();
-    let views = api.presence.look_or_unknown(&looks).await?;
+    let lookups: Vec<_> = user_ids.iter().map(|user_id| PresenceLookup { viewer, user_id: *user_id }).collect();
+    let views = api.presence.look_or_unknown(&lookups).await?;
     Ok(user_ids.iter().copied().zip(views).map(Presence::from).collect())
 }

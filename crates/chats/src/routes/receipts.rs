@@ -1,19 +1,40 @@
 use axum::extract::State;
-use domain::{Sequence, WatermarkKind};
-use ports::{AdvanceRequest, PageBounds};
-use protocol::ErrorCode;
+use domain::{ChatId, Sequence, UserId, WatermarkKind};
+use ports::AdvanceRequest;
 use protocol::rest::{self, Data};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::updates::message_at;
 use super::{ChatPath, RouteState};
+use crate::Api;
 use crate::http::{Caller, Json, Path, Query, RestError};
+use crate::views::visible_delivery_states;
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct ReceiptsQuery {
     /// The sequence of the message; the last one unless given.
     #[param(value_type = Option<u64>)]
     sequence: Option<Sequence>,
+}
+
+/// Moves the caller's delivered watermark forward; a lower sequence changes nothing.
+///
+/// It acknowledges messages that were received without a WebSocket, as the frame `ack` does on one. Only acknowledge a
+/// sequence up to which there is no gap. The other members receive a `receipt` push.
+#[utoipa::path(
+    post,
+    path = "/chats/{chat_id}/delivered",
+    tag = "receipts", params(ChatPath),
+    responses((status = 200, description = "The caller's watermarks now", body = Data<rest::MarkedRead>))
+)]
+pub(crate) async fn mark_delivered(
+    State(api): RouteState,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+    Json(body): Json<rest::MarkDelivered>,
+) -> Result<Json<Data<rest::MarkedRead>>, RestError> {
+    advance(&api, caller.user_id, chat_id, WatermarkKind::Delivered, body.last_acked_sequence).await
 }
 
 /// Moves the caller's read watermark forward; a lower sequence changes nothing.
@@ -31,21 +52,26 @@ pub(crate) async fn mark_read(
     Path(ChatPath { chat_id }): Path<ChatPath>,
     Json(body): Json<rest::MarkRead>,
 ) -> Result<Json<Data<rest::MarkedRead>>, RestError> {
-    let advance = AdvanceRequest {
-        user_id: caller.user_id,
-        chat_id,
-        kind: WatermarkKind::Read,
-        to: body.last_read_sequence,
-        assertion: None,
-    };
-    let now = api.ingest.advance(advance).await?;
+    advance(&api, caller.user_id, chat_id, WatermarkKind::Read, body.last_read_sequence).await
+}
+
+async fn advance(
+    api: &Api,
+    user_id: UserId,
+    chat_id: ChatId,
+    kind: WatermarkKind,
+    to: Sequence,
+) -> Result<Json<Data<rest::MarkedRead>>, RestError> {
+    let now = api.ingest.advance(AdvanceRequest { user_id, chat_id, kind, to, assertion: None }).await?;
     let data = rest::MarkedRead { chat_id, delivered_sequence: now.delivered, read_sequence: now.read };
     Ok(Json(Data { data }))
 }
 
 /// The watermarks of the members of a chat, and how many members have received and read one message.
 ///
-/// `delivered_count` and `read_count` exclude the sender; `member_count` and `members` include every member.
+/// `delivered_count` and `read_count` exclude the sender; `member_count` and `members` include every member. In a direct
+/// chat with a block, `members` has only the caller, and the other member counts as without receipts. `delivered_at` and
+/// `read_at` are the times at which a member's watermarks last moved.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/receipts",
@@ -59,34 +85,33 @@ pub(crate) async fn receipts(
     Query(query): Query<ReceiptsQuery>,
 ) -> Result<Json<Data<rest::Receipts>>, RestError> {
     api.membership(chat_id, caller.user_id).await?;
-    let head = api.messages.head(chat_id).await?.unwrap_or_default().sequence;
-    let sequence = query.sequence.unwrap_or(head);
-    if sequence > head {
-        return Err(RestError::above_head(head));
+    let head = api.messages.head(chat_id).await?.unwrap_or_default();
+    // The last entry may be an update.
+    let last = head.last_message.map_or(head.sequence, |last| last.sequence);
+    let sequence = query.sequence.unwrap_or(last);
+    if sequence > head.sequence {
+        return Err(RestError::above_head(head.sequence));
     }
     // Counts exclude the sender, so the message must exist: an expired message has no receipts (G11).
-    let one = PageBounds { count: 1, bytes: usize::MAX };
-    let page = api.messages.after(chat_id, Sequence(sequence.0.saturating_sub(1)), one, api.now()).await?;
-    let message = page.messages.first().filter(|message| message.sequence == sequence);
-    let message = message.ok_or_else(|| RestError::new(ErrorCode::NotFound, "no message has this sequence"))?;
+    let message = message_at(&api, chat_id, sequence).await?;
 
     let members = api.chats.members(chat_id).await?;
-    let asked: Vec<_> = members.iter().map(|member| (member.user_id, chat_id)).collect();
-    let watermarks = api.watermarks.watermarks(&asked).await?;
-    let others = || asked.iter().zip(&watermarks).filter(|((user_id, _), _)| *user_id != message.sender_id);
+    let visible = visible_delivery_states(&api, chat_id, caller.user_id, &members).await?;
+    let others = || visible.iter().filter(|(user_id, _)| *user_id != message.sender_id);
     let data = rest::Receipts {
         chat_id,
         sequence,
         member_count: members.len(),
-        delivered_count: others().filter(|(_, marks)| marks.delivered >= sequence).count(),
-        read_count: others().filter(|(_, marks)| marks.read >= sequence).count(),
-        members: asked
+        delivered_count: others().filter(|(_, state)| state.watermarks.delivered >= sequence).count(),
+        read_count: others().filter(|(_, state)| state.watermarks.read >= sequence).count(),
+        members: visible
             .iter()
-            .zip(&watermarks)
-            .map(|((user_id, _), marks)| rest::MemberWatermarks {
+            .map(|(user_id, state)| rest::MemberWatermarks {
                 user_id: *user_id,
-                delivered_sequence: marks.delivered,
-                read_sequence: marks.read,
+                delivered_sequence: state.watermarks.delivered,
+                delivered_at: state.delivered_at,
+                read_sequence: state.watermarks.read,
+                read_at: state.read_at,
             })
             .collect(),
     };

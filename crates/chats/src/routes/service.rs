@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use axum::extract::State;
 use domain::{ContentType, limits};
 use protocol::PROTOCOL_VERSION;
@@ -12,11 +14,16 @@ use crate::http::Json;
 /// token is needed.
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Data<rest::Service>)))]
 pub(crate) async fn service(State(api): RouteState) -> Json<Data<rest::Service>> {
-    Json(Data { data: describe(api.web_push_public_key.clone(), api.auth.relying_party().is_ok()) })
+    let (key, passkeys) = (api.web_push_public_key.clone(), api.auth.relying_party().is_ok());
+    Json(Data { data: describe(key, passkeys, api.update_window) })
 }
 
-/// The description of the service, with its Web Push key if Web Push is on, and whether passkeys are.
-pub(crate) fn describe(web_push_public_key: Option<String>, passkeys: bool) -> rest::Service {
+/// The description of the service, with its Web Push key if Web Push is on, whether passkeys are, and its update window.
+pub(crate) fn describe(
+    web_push_public_key: Option<String>,
+    passkeys: bool,
+    update_window: Option<Duration>,
+) -> rest::Service {
     let content_types = [ContentType::Text, ContentType::Markdown, ContentType::Json, ContentType::Encrypted];
     rest::Service {
         name: "tidings".to_owned(),
@@ -38,6 +45,10 @@ pub(crate) fn describe(web_push_public_key: Option<String>, passkeys: bool) -> r
             sync_page_max: limits::SYNC_PAGE_MAX,
             history_page_max: limits::HISTORY_PAGE_MAX,
             lookup_numbers_max: limits::LOOKUP_NUMBERS_MAX,
+            update_window_seconds: update_window.map_or(0, |window| window.as_secs()),
+            reaction_bytes_max: limits::REACTION_BYTES_MAX,
+            reaction_kinds_max: limits::REACTION_KINDS_MAX,
+            reactions_per_user_max: limits::REACTIONS_PER_USER_MAX,
         },
     }
 }

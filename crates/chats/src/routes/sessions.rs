@@ -2,9 +2,11 @@ use auth::Revoke;
 use axum::extract::State;
 use axum::http::StatusCode;
 use domain::SessionId;
+use ports::error_chain;
 use protocol::rest::{self, Data};
 use protocol::{ErrorCode, schema};
 use serde::Deserialize;
+use tracing::warn;
 use utoipa::IntoParams;
 
 use super::RouteState;
@@ -26,15 +28,26 @@ pub(crate) struct RevokeQuery {
 
 /// The devices the caller is signed in on, oldest session first.
 ///
-/// `is_current` marks the session of this request.
+/// `is_current` marks the session of this request. `last_active_at` of it, and of every connected device, is now; of
+/// another device it is the last sign-in or refresh of its tokens.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, body = Data<rest::Sessions>)))]
 pub(crate) async fn sessions(
     State(api): RouteState,
     Caller(caller): Caller,
 ) -> Result<Json<Data<rest::Sessions>>, RestError> {
     let sessions = api.auth.sessions(&caller).await?;
-    let sessions = sessions.iter().map(|session| rest::Session::new(session, caller.session_id)).collect();
-    Ok(Json(Data { data: rest::Sessions { sessions } }))
+    // Without routes the list is still useful: the stored times are at most one lifetime of an access token old.
+    let connected = api.presence.connected_devices(caller.user_id).await.unwrap_or_else(|failure| {
+        warn!(error = %error_chain(&failure), "could not read routes; sessions have their stored last_active_at");
+        vec![]
+    });
+    let now = api.now();
+    let sessions = sessions.iter().map(|session| {
+        let body = rest::Session::new(session, caller.session_id);
+        let is_active = body.is_current || connected.contains(&session.device_id);
+        rest::Session { last_active_at: if is_active { now } else { body.last_active_at }, ..body }
+    });
+    Ok(Json(Data { data: rest::Sessions { sessions: sessions.collect() } }))
 }
 
 /// Ends one session of the caller and closes its sockets.

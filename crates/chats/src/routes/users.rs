@@ -41,7 +41,7 @@ pub(crate) async fn update_me(
     };
     // If this guard is dropped before `over`, gateways re-check the caller's presence. That covers a write that took effect
     // although it failed or timed out, and a retry that sees no change because an earlier attempt made it.
-    let doubting = before.is_some().then(|| api.presence.doubting([caller.user_id]));
+    let recheck = before.is_some().then(|| api.presence.recheck_guard([caller.user_id]));
     let rest::UpdateMe { presence_visibility, group_invites, .. } = body;
     let update = UserUpdate { display_name, presence_visibility, group_invites };
     let updated = api.user_writer.update(caller.user_id, update, api.now()).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn update_me(
     let (before, after) = (before.map(|user| user.presence_visibility), updated.presence_visibility);
     if let Some(before) = before.filter(|before| *before != after) {
         api.presence.visibility_changed(caller.user_id, before, after).await;
-        doubting.into_iter().for_each(RecheckGuard::over);
+        recheck.into_iter().for_each(RecheckGuard::over);
     }
     Ok(Json(Data { data: (&updated).into() }))
 }

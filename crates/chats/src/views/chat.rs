@@ -56,7 +56,7 @@ fn others(me: &Member, members: Vec<Member>) -> Vec<UserId> {
     others.take(OTHER_PARTICIPANTS_MAX).collect()
 }
 
-/// The newest message that has not expired. The head has it, unless it expired before older ones (G11).
+/// The newest message that has not expired. The head has it, unless it expired or was deleted before older ones (G11).
 async fn last_message(
     api: &Api,
     rows: &ChatSummaryRows,
@@ -67,13 +67,13 @@ async fn last_message(
     if last.expires_at.is_none_or(|at| at > now) {
         return Ok(Some(rest::LastMessage {
             message_id: last.message_id,
-            sequence: head.sequence,
+            sequence: last.sequence,
             sender_id: last.sender_id,
             preview: last.preview.clone().map(Into::into),
             created_at: last.created_at,
         }));
     }
-    let older = api.messages.before(chat.chat_id, head.sequence, 1, now).await?.pop();
+    let older = api.messages.before(chat.chat_id, last.sequence, 1, now).await?.pop();
     Ok(older.map(|message| rest::LastMessage {
         message_id: message.message_id,
         sequence: message.sequence,

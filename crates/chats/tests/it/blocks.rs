@@ -110,7 +110,10 @@ async fn a_pair_without_a_chat_gets_none_and_one_with_a_chat_gets_it() {
     let refused = open(&bob, &ann).await;
     assert_eq!(refused.failure(), (403, "FORBIDDEN"));
     assert!(!refused.body.to_string().contains("block"), "nobody is told that they are blocked: {refused:?}");
-    assert_eq!(open(&ann, &bob).await.failure(), (400, "INVALID_OPERATION"));
+    assert_eq!(refused.body["error"]["details"]["reason"], "not_reachable");
+    let refused = open(&ann, &bob).await;
+    assert_eq!(refused.failure(), (400, "INVALID_OPERATION"));
+    assert_eq!(refused.body["error"]["details"]["reason"], "blocked_by_you");
 
     world.delete(&ann, &path(&bob)).await;
     let chat = open(&bob, &ann).await;
@@ -132,7 +135,11 @@ async fn the_blocked_one_brings_the_blocker_into_no_group_and_the_blocker_may_br
     };
     assert_eq!(add(&bob, &bobs, &ann).await.failure(), (403, "FORBIDDEN"));
     let body = json!({ "type": "group", "name": "team", "member_ids": [eve.user_id, ann.user_id] });
-    assert_eq!(world.post(&bob, "/chats", body).await.failure(), (403, "FORBIDDEN"));
+    let refused = world.post(&bob, "/chats", body).await;
+    assert_eq!(refused.failure(), (403, "FORBIDDEN"));
+    let named = json!({ "reason": "not_reachable", "user_ids": [ann.user_id] });
+    assert_eq!(refused.body["error"]["details"], named, "the caller can leave out the users who cannot be added");
+    assert!(!refused.body.to_string().contains("block"), "nobody is told that they are blocked: {refused:?}");
     assert_eq!(add(&ann, &anns, &bob).await.status, 201);
     for person in [&ann, &bob] {
         world.say(person, &both, "in the group both go on").await;
@@ -142,7 +149,7 @@ async fn the_blocked_one_brings_the_blocker_into_no_group_and_the_blocker_may_br
 }
 
 #[tokio::test]
-async fn the_blocked_one_sees_nothing_of_the_blocker_and_watchers_look_again() {
+async fn a_blocked_user_sees_no_presence_of_the_blocker_and_subscribers_re_check() {
     const HIDDEN: PresenceView = PresenceView::Offline { last_seen: None };
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);

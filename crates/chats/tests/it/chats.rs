@@ -112,6 +112,7 @@ fn routes_of(chat: &str, other: &ApiTestUser) -> Vec<(&'static str, String, Opti
         ("GET", format!("/chats/{chat}/messages"), None),
         ("POST", format!("/chats/{chat}/messages"), Some(send)),
         ("GET", format!("/chats/{chat}/messages/around/1"), None),
+        ("POST", format!("/chats/{chat}/delivered"), Some(json!({ "last_acked_sequence": 0 }))),
         ("POST", format!("/chats/{chat}/read"), Some(json!({ "last_read_sequence": 0 }))),
         ("GET", format!("/chats/{chat}/receipts?sequence=1"), None),
     ]

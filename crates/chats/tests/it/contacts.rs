@@ -103,7 +103,7 @@ async fn a_page_that_cannot_be_is_refused_by_its_parameter() {
 }
 
 #[tokio::test]
-async fn those_who_become_mutual_contacts_are_told_and_so_are_those_who_are_no_longer() {
+async fn new_and_former_mutual_contacts_are_notified() {
     const HIDDEN: PresenceView = PresenceView::Offline { last_seen: None };
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);

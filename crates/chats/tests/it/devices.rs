@@ -25,7 +25,7 @@ async fn targets(world: &World, of: &ApiTestUser) -> Vec<PushTarget> {
 }
 
 #[tokio::test]
-async fn a_device_is_told_as_it_last_asked_until_it_asks_no_more() {
+async fn a_device_is_notified_by_its_latest_registration_until_it_unregisters() {
     let world = World::new();
     let ann = world.person("Ann").await;
     let path = format!("/devices/{}/push", ann.device_id);
@@ -67,7 +67,7 @@ async fn a_registration_that_cannot_be_taken_is_refused_by_its_field() {
 }
 
 #[tokio::test]
-async fn only_devices_one_is_signed_in_on_are_told_and_signing_out_ends_it() {
+async fn only_signed_in_devices_are_notified() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let tablet = world.sign_in(&ann.phone_number, "00000000-0000-4000-8000-0000000000ff", "Ann").await;

@@ -37,6 +37,34 @@ async fn a_clients_own_request_id_is_taken_over_if_it_is_short_and_visible() {
 }
 
 #[tokio::test]
+async fn a_number_with_a_fraction_of_zero_is_an_integer() {
+    let world = World::new();
+    let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
+    let chat = world.direct(&ann, &bob).await;
+    let id = "2f1e8a04-0000-4000-8000-000000000001";
+    let send = |ttl: f64| json!({ "client_message_id": id, "content": "hi", "ttl_seconds": ttl });
+    let calls = |fraction: f64| {
+        [
+            ("POST", "/messages", send(60.0 + fraction)),
+            ("POST", "/delivered", json!({ "last_acked_sequence": 1.0 + fraction })),
+            ("POST", "/read", json!({ "last_read_sequence": 1.0 + fraction })),
+            ("POST", "/mute", json!({ "duration_seconds": 60.0 + fraction })),
+            ("PATCH", "", json!({ "message_ttl_seconds": 60.0 + fraction })),
+        ]
+    };
+    for (method, path, body) in calls(0.0) {
+        let field = body.as_object().unwrap().keys().next_back().unwrap().clone();
+        let answer = world.call(method, &format!("/chats/{chat}{path}"), Some(&ann), Some(body)).await;
+        assert!(answer.status < 300, "{field}: {answer:?}");
+    }
+    for (method, path, body) in calls(0.5) {
+        let field = body.as_object().unwrap().keys().next_back().unwrap().clone();
+        let answer = world.call(method, &format!("/chats/{chat}{path}"), Some(&ann), Some(body)).await;
+        assert_eq!((answer.failure(), answer.field()), ((400, "VALIDATION_ERROR"), &*field));
+    }
+}
+
+#[tokio::test]
 async fn unknown_routes_and_wrong_methods_are_failures_in_the_envelope() {
     let world = World::new();
     for path in ["/", "/api/v1/nothing", "/api/v1/presence", "/api/v1/chats/x/y/z", "/api/v2"] {
@@ -106,7 +134,7 @@ async fn bodies_that_cannot_be_taken() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_a_503_that_names_nothing_of_the_inside() {
+async fn an_unavailable_store_is_a_503_without_internal_details() {
     let world = World::build(NO_LIMITS, NO_AUTH_LIMITS, |api| Api { users: Arc::new(UnavailableUserReader), ..api });
     let ann = world.person("Ann").await;
     let answer = world.get(&ann, "/users/me").await;
@@ -133,7 +161,7 @@ async fn no_answer_is_kept_by_caches() {
 }
 
 #[tokio::test]
-async fn the_service_says_what_it_takes() {
+async fn the_service_lists_its_capabilities_and_limits() {
     let answer = World::new().call("GET", "", None, None).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.data()["protocol_version"], 1);

@@ -42,7 +42,7 @@ async fn messages_that_do_not_say_how_long_they_live_live_as_long_as_their_chat_
 }
 
 #[tokio::test]
-async fn name_and_lifetime_are_changed_together_by_those_who_may() {
+async fn name_and_lifetime_are_changed_together_by_permitted_members() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let group = world.group(&ann, &[&bob]).await;

@@ -46,10 +46,15 @@ impl FuzzScene {
                 let other = world.person(&format!("Cem {n}")).await;
                 world.put(&ada, &format!("/contacts/{}", other.user_id), Value::Null).await;
             }
+            for user in [&ada, &bea] {
+                let reaction = format!("/chats/{chat}/messages/1/reactions/%F0%9F%91%8D");
+                assert_eq!(world.put(user, &reaction, Value::Null).await.status, 200);
+            }
             let message_id = message["message_id"].as_str().unwrap();
             let calls = calls(&ada, &bea, &chat, message_id);
             let mut cursors = vec![];
-            for list in ["/chats", "/contacts", &format!("/chats/{chat}/messages")] {
+            let messages = format!("/chats/{chat}/messages");
+            for list in ["/chats", "/contacts", &messages, &format!("{messages}/1/reactions")] {
                 let page = world.get(&ada, &format!("{list}?limit=1")).await;
                 let cursor = page.body.pointer("/pagination/next_cursor").and_then(Value::as_str);
                 cursors.push(format!("{list}?limit=1&cursor={}", cursor.unwrap_or_else(|| panic!("{page:?}"))));
@@ -74,6 +79,7 @@ fn calls(ada: &ApiTestUser, bea: &ApiTestUser, chat: &str, message: &str) -> Vec
     let with = |method, path: String, body: Value| FuzzCall { method, path, body: Some(body.to_string()) };
     let plain = |method, path: String| FuzzCall { method, path, body: None };
     let uuid = "2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10";
+    let (other_uuid, third_uuid) = ("2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a11", "2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a12");
     vec![
         with("POST", "/auth/request-otp".into(), json!({ "phone_number": ada.phone_number })),
         with(
@@ -93,7 +99,17 @@ fn calls(ada: &ApiTestUser, bea: &ApiTestUser, chat: &str, message: &str) -> Vec
             format!("/chats/{chat}/messages"),
             json!({ "client_message_id": uuid, "content": "hi", "content_type": "text/plain", "ttl_seconds": 60 }),
         ),
+        with(
+            "PATCH",
+            format!("/chats/{chat}/messages/1"),
+            json!({ "client_message_id": other_uuid, "content": "{}", "content_type": "application/json" }),
+        ),
+        plain("PUT", format!("/chats/{chat}/messages/2/reactions/ok?client_message_id={third_uuid}")),
+        plain("GET", format!("/chats/{chat}/messages/2/reactions?limit=2")),
+        plain("DELETE", format!("/chats/{chat}/messages/2/reactions/ok")),
+        plain("DELETE", format!("/chats/{chat}/messages/4")),
         with("POST", format!("/chats/{chat}/mute"), json!({ "duration_seconds": 60 })),
+        with("POST", format!("/chats/{chat}/delivered"), json!({ "last_acked_sequence": 1 })),
         with("POST", format!("/chats/{chat}/read"), json!({ "last_read_sequence": 1 })),
         with(
             "PUT",

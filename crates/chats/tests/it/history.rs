@@ -1,3 +1,4 @@
+use domain::limits::MESSAGE_FIELDS_BYTES;
 use serde_json::{Value, json};
 
 use crate::world::{ApiTestUser, World};
@@ -64,6 +65,24 @@ async fn before_goes_down_and_after_goes_up() {
     let cursor = first.body["pagination"]["next_cursor"].as_str().unwrap();
     let second = world.get(&ann, &format!("/chats/{chat}/messages?limit=4&cursor={cursor}")).await;
     assert_eq!(second.each("messages", "sequence"), [7, 8, 9, 10]);
+}
+
+#[tokio::test]
+async fn pages_of_history_are_bounded_in_bytes() {
+    let world = World::new();
+    let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
+    let chat = world.direct(&ann, &bob).await;
+    let per_page = 512 * 1024 / (6 * 4096 + MESSAGE_FIELDS_BYTES);
+    for _ in 0..50 {
+        world.say(&ann, &chat, &"\u{1}".repeat(4096)).await;
+    }
+    let page = world.get(&ann, &format!("/chats/{chat}/messages?limit=100")).await;
+    assert_eq!(page.each("messages", "sequence"), range((51 - per_page as u64..=50).rev()).iter().collect::<Vec<_>>());
+    assert_eq!(page.body["pagination"]["has_more"], true);
+    let around = world.get(&ann, &format!("/chats/{chat}/messages/around/25?limit=100")).await;
+    let half = per_page as u64 / 2;
+    assert_eq!(around.each("messages", "sequence"), range(25 - half..25 + half).iter().collect::<Vec<_>>());
+    assert_eq!((&around.data()["has_more_before"], &around.data()["has_more_after"]), (&json!(true), &json!(true)));
 }
 
 #[tokio::test]
@@ -136,7 +155,7 @@ async fn a_cursor_that_was_changed_or_belongs_to_another_list_is_refused() {
 }
 
 #[tokio::test]
-async fn around_a_message_lie_those_before_and_after_it() {
+async fn a_page_around_a_message_has_its_neighbours() {
     let world = World::new();
     let (ann, _, chat) = chat_with(&world, 30).await;
     for (target, limit, expected, before, after) in [

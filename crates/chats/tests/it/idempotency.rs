@@ -125,7 +125,7 @@ impl RequestStore for Forgetful {
 }
 
 #[tokio::test]
-async fn a_try_whose_answer_was_lost_is_finished_by_the_next_one() {
+async fn an_attempt_with_a_lost_answer_is_finished_by_the_next_one() {
     let world = World::build(NO_LIMITS, NO_AUTH_LIMITS, |api| {
         let requests = Arc::new(Forgetful(api.requests.clone()));
         Api { requests, ..api }

@@ -23,7 +23,7 @@ fn ids(page: &ApiAnswer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_chat_shows_its_last_message_and_who_is_in_it() {
+async fn a_chat_shows_its_last_message_and_its_members() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let chat = world.direct(&ann, &bob).await;

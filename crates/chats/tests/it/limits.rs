@@ -1,8 +1,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use domain::{Quota, RateDecision, Timestamp};
-use ports::{LimitKey, RateLimiter, StoreError};
+use domain::limits::CONTACTS_MAX;
+use domain::{Quota, RateDecision, Timestamp, UserId};
+use ports::{ChatWriter, ContactStore, Ids, LimitKey, NewGroup, RateLimiter, StoreError};
 use serde_json::{Value, json};
 use tidings_chats::{Api, Limits};
 
@@ -15,7 +16,7 @@ fn headers(answer: &ApiAnswer) -> [Option<&str>; 4] {
 }
 
 #[tokio::test]
-async fn reads_and_writes_are_counted_apart_and_each_answer_says_what_is_left() {
+async fn reads_and_writes_are_counted_separately_and_answers_have_the_remainder() {
     let limits = Limits { rest_read: Quota::per(2, MINUTE), rest_write: Quota::per(1, MINUTE), ..NO_LIMITS };
     let world = World::with(limits, NO_AUTH_LIMITS);
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
@@ -99,6 +100,40 @@ async fn sends_are_counted_per_chat_and_per_user() {
     let over = send(&other).await;
     assert_eq!(over.body["error"]["details"], json!({ "limit": "send_per_user", "retry_after_seconds": 20 }));
     assert_eq!(world.get(&ann, &format!("/chats/{one}")).await.data()["head_sequence"], 2, "no sequence was used");
+}
+
+#[tokio::test]
+async fn updates_are_counted_like_sends_and_not_as_writes() {
+    let limits = Limits { send_per_chat: Quota::per(2, MINUTE), rest_write: Quota::per(2, MINUTE), ..NO_LIMITS };
+    let world = World::with(limits, NO_AUTH_LIMITS);
+    let ann = world.person("Ann").await;
+    let chat = world.group(&ann, &[]).await;
+    world.say(&ann, &chat, "hi").await;
+    let react = async |reaction: &str| {
+        world.put(&ann, &format!("/chats/{chat}/messages/1/reactions/{reaction}"), Value::Null).await
+    };
+    assert_eq!(react("one").await.status, 200);
+    let over = react("two").await;
+    assert_eq!(over.body["error"]["details"], json!({ "limit": "send_per_chat", "retry_after_seconds": 30 }));
+    assert_eq!(world.patch(&ann, "/users/me", json!({})).await.status, 200, "only the group was counted as a write");
+}
+
+#[tokio::test]
+async fn a_refused_send_or_update_counts_as_a_write() {
+    let world = World::with(Limits { rest_write: Quota::per(5, MINUTE), ..NO_LIMITS }, NO_AUTH_LIMITS);
+    let ann = world.person("Ann").await;
+    let chat = world.group(&ann, &[]).await;
+    world.say(&ann, &chat, "hi").await;
+    let invalid = world.post(&ann, &format!("/chats/{chat}/messages"), json!({ "content": 7 })).await;
+    assert_eq!((invalid.status, headers(&invalid)[1]), (400, Some("3")));
+    let unknown = world.post(&ann, "/chats/chat_x/messages", json!({})).await;
+    assert_eq!((unknown.status, headers(&unknown)[1]), (404, Some("2")));
+    let spaced = format!("/chats/{chat}/messages/1/reactions/a%20b");
+    assert_eq!(world.put(&ann, &spaced, Value::Null).await.status, 400);
+    assert_eq!(world.put(&ann, &spaced, Value::Null).await.status, 400);
+    let over = world.put(&ann, &spaced, Value::Null).await;
+    assert_eq!(over.body["error"]["details"], json!({ "limit": "rest_write", "retry_after_seconds": 12 }));
+    world.say(&ann, &chat, "valid sends have limits of their own").await;
 }
 
 /// Allows every request, and records the number of buckets in each call.
@@ -237,5 +272,57 @@ async fn a_user_with_the_maximum_of_chats_opens_no_new_one() {
     assert_eq!(world.direct(&ann, &bob).await, with_bob, "an existing chat is not a new one");
     world.direct(&cid, &ann).await;
     let leave = world.post(&ann, &format!("/chats/{group}/leave"), json!({})).await;
-    assert_eq!(leave.failure(), (400, "INVALID_OPERATION"), "an owner hands over first");
+    assert_eq!(leave.status, 204, "the last member leaves, and the group no longer counts");
+}
+
+/// Gives a user more groups.
+async fn add_groups(world: &World, created_by: UserId, count: usize) {
+    for _ in 0..count {
+        let group = NewGroup {
+            chat_id: world.ids.ulid().into(),
+            name: "team".to_owned().try_into().unwrap(),
+            created_by,
+            members: vec![],
+            created_at: Timestamp::from_millis(1_769_783_400_000),
+        };
+        world.store.create_group(group).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_a_large_inbox_takes_a_read_for_every_500_chats() {
+    let limits = Limits { rest_read: Quota::per(10, MINUTE), ..NO_LIMITS };
+    let world = World::with(limits, NO_AUTH_LIMITS);
+    let ann = world.person("Ann").await;
+    let user_id = ann.user_id.parse().unwrap();
+    let remaining = async || {
+        let page = world.get(&ann, "/chats").await;
+        (page.status, page.header("x-ratelimit-remaining").unwrap().to_owned())
+    };
+    add_groups(&world, user_id, 499).await;
+    assert_eq!(remaining().await, (200, "9".to_owned()));
+    add_groups(&world, user_id, 1001).await;
+    assert_eq!(remaining().await, (200, "5".to_owned()), "one read and three for 1500 chats");
+    assert_eq!(remaining().await, (200, "1".to_owned()));
+    let over = world.get(&ann, "/chats").await;
+    assert_eq!(over.failure(), (429, "RATE_LIMITED"));
+    assert_eq!(over.body["error"]["details"]["limit"], "rest_read");
+}
+
+#[tokio::test]
+async fn a_user_with_the_maximum_of_contacts_adds_no_new_one() {
+    let world = World::new();
+    let [ann, bob, cid] = [world.person("Ann").await, world.person("Bob").await, world.person("Cid").await];
+    let user_id: UserId = ann.user_id.parse().unwrap();
+    for _ in 1..CONTACTS_MAX {
+        world.store.add(user_id, world.ids.ulid().into()).await.unwrap();
+    }
+    let add = async |contact_id: &str| world.put(&ann, &format!("/contacts/{contact_id}"), Value::Null).await;
+    assert_eq!(add(&bob.user_id).await.status, 200);
+    let refused = add(&cid.user_id).await;
+    assert_eq!(refused.failure(), (400, "INVALID_OPERATION"));
+    assert_eq!(refused.body["error"]["details"], json!({ "limit": "contacts", "maximum": CONTACTS_MAX }));
+    assert_eq!(add(&bob.user_id).await.status, 200, "a listed contact is not a new one");
+    assert_eq!(world.delete(&ann, &format!("/contacts/{}", bob.user_id)).await.status, 204);
+    assert_eq!(add(&cid.user_id).await.status, 200);
 }

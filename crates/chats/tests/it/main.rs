@@ -21,5 +21,6 @@ mod receipts;
 mod reports;
 mod sends;
 mod sessions;
+mod updates;
 mod users;
 mod world;

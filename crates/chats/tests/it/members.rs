@@ -1,3 +1,5 @@
+use domain::Sequence;
+use ports::{Clock, MessageReader, PageBounds};
 use serde_json::{Value, json};
 
 use crate::world::{ApiTestUser, NOBODY, World};
@@ -22,7 +24,7 @@ async fn group() -> GroupScene {
 }
 
 #[tokio::test]
-async fn what_each_role_may_do() {
+async fn each_role_has_its_permissions() {
     let rename = json!({ "name": "new" });
     type PermissionCase = (&'static str, &'static str, &'static str, Value, u16, &'static str);
     let cases: Vec<PermissionCase> = vec![
@@ -111,6 +113,25 @@ async fn handing_over_makes_the_old_owner_an_admin_who_may_leave() {
 }
 
 #[tokio::test]
+async fn the_last_member_leaves_and_takes_the_messages_along() {
+    let world = World::new();
+    let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
+    let chat = world.group(&ann, &[&bob]).await;
+    world.say(&bob, &chat, "of a former member").await;
+    world.say(&ann, &chat, "mine").await;
+    let leave = async |by: &ApiTestUser| world.call("POST", &format!("/chats/{chat}/leave"), Some(by), None).await;
+    assert_eq!(leave(&ann).await.failure(), (400, "INVALID_OPERATION"), "the owner hands the group over first");
+    assert_eq!(leave(&bob).await.status, 204);
+    assert_eq!(leave(&ann).await.status, 204);
+
+    assert_eq!(world.get(&ann, "/chats").await.data()["chats"], json!([]));
+    assert_eq!(world.get(&ann, &format!("/chats/{chat}/messages")).await.failure(), (403, "NOT_A_MEMBER"));
+    let everything = PageBounds { count: 10, bytes: usize::MAX };
+    let page = world.store.after(chat.parse().unwrap(), Sequence::ZERO, everything, world.clock.now()).await.unwrap();
+    assert_eq!(page.messages, [], "nobody reads them any more, so they are erased");
+}
+
+#[tokio::test]
 async fn a_new_member_has_nothing_unread_and_reads_all_history() {
     let GroupScene { world, chat, owner, outsider, .. } = group().await;
     world.say(&owner, &chat, "before").await;
@@ -167,7 +188,7 @@ async fn muting_is_for_a_while_or_for_ever_and_for_oneself() {
 }
 
 #[tokio::test]
-async fn a_full_group_takes_nobody() {
+async fn a_full_group_refuses_additions() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let created_by = ann.user_id.parse().unwrap();

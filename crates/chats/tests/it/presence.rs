@@ -11,7 +11,7 @@ async fn befriend(world: &World, one: &ApiTestUser, other: &ApiTestUser) {
 }
 
 #[tokio::test]
-async fn a_mutual_contact_sees_who_is_there_and_since_when_they_are_not() {
+async fn a_mutual_contact_sees_online_state_and_last_seen() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let of_bob = format!("/users/{}/presence", bob.user_id);
@@ -53,7 +53,7 @@ async fn a_question_is_answered_in_the_order_asked() {
 }
 
 #[tokio::test]
-async fn who_does_not_exist_looks_like_who_may_not_be_seen() {
+async fn a_missing_user_looks_like_a_hidden_one() {
     let world = World::new();
     let (ann, eve) = (world.person("Ann").await, world.person("Eve").await);
     world.connect(&eve).await;
@@ -85,7 +85,7 @@ async fn a_question_is_of_a_hundred_ids_at_the_most() {
 }
 
 #[tokio::test]
-async fn a_change_of_who_sees_one_is_told_and_nothing_else_is() {
+async fn only_a_change_of_visibility_is_announced() {
     let world = World::new();
     let ann = world.person("Ann").await;
     world.connect(&ann).await;

@@ -1,4 +1,7 @@
-use serde_json::json;
+use std::time::Duration;
+
+use ports::Clock;
+use serde_json::{Value, json};
 
 use crate::world::{ApiTestUser, World};
 
@@ -8,9 +11,29 @@ async fn read(world: &World, by: &ApiTestUser, chat: &str, sequence: u64) {
 }
 
 async fn delivered(world: &World, to: &ApiTestUser, chat: &str, sequence: u64) {
-    let (user_id, chat_id) = (to.user_id.parse().unwrap(), chat.parse().unwrap());
-    let kind = domain::WatermarkKind::Delivered;
-    ports::WatermarkStore::advance(&*world.store, user_id, chat_id, kind, domain::Sequence(sequence)).await.unwrap();
+    let body = json!({ "last_acked_sequence": sequence });
+    assert_eq!(world.post(to, &format!("/chats/{chat}/delivered"), body).await.status, 200);
+}
+
+#[tokio::test]
+async fn g10_an_acknowledgement_moves_the_delivered_watermark_forward_and_never_back() {
+    let world = World::new();
+    let [ann, bob, cid] = [world.person("Ann").await, world.person("Bob").await, world.person("Cid").await];
+    let chat = world.direct(&ann, &bob).await;
+    for _ in 0..3 {
+        world.say(&ann, &chat, "hi").await;
+    }
+    let path = format!("/chats/{chat}/delivered");
+    let answer = world.post(&bob, &path, json!({ "last_acked_sequence": 2 })).await;
+    assert_eq!(answer.data(), &json!({ "chat_id": chat, "delivered_sequence": 2, "read_sequence": 0 }));
+    let back = world.post(&bob, &path, json!({ "last_acked_sequence": 1 })).await;
+    assert_eq!((back.status, back.data()), (200, answer.data()));
+    let above = world.post(&bob, &path, json!({ "last_acked_sequence": 4 })).await;
+    assert_eq!(above.failure(), (422, "INVALID_SEQUENCE"));
+    let missing = world.post(&bob, &path, json!({ "last_read_sequence": 1 })).await;
+    assert_eq!((missing.failure(), missing.field()), ((400, "VALIDATION_ERROR"), "last_acked_sequence"));
+    let outsider = world.post(&cid, &path, json!({ "last_acked_sequence": 1 })).await;
+    assert_eq!(outsider.failure(), (403, "NOT_A_MEMBER"));
 }
 
 #[tokio::test]
@@ -37,7 +60,7 @@ async fn g10_reading_moves_both_watermarks_forward_and_never_back() {
 }
 
 #[tokio::test]
-async fn g10_the_status_of_my_messages_is_what_every_other_member_has_reached() {
+async fn g10_the_status_of_my_messages_is_the_minimum_over_other_members() {
     let world = World::new();
     let [ann, bob, cid] = [world.person("Ann").await, world.person("Bob").await, world.person("Cid").await];
     let chat = world.group(&ann, &[&bob, &cid]).await;
@@ -78,14 +101,27 @@ async fn receipts_count_without_the_sender() {
     let chat = world.group(&ann, &[&bob, &cid]).await;
     world.say(&ann, &chat, "one").await;
     world.say(&ann, &chat, "two").await;
+    let at = || world.clock.now();
+    let [at_first, at_second] = [at(), at() + Duration::from_secs(60)];
     read(&world, &ann, &chat, 2).await;
     delivered(&world, &bob, &chat, 2).await;
+    world.clock.advance(Duration::from_secs(60));
     read(&world, &bob, &chat, 1).await;
+    delivered(&world, &bob, &chat, 2).await;
     delivered(&world, &cid, &chat, 1).await;
     let members = json!([
-        { "user_id": ann.user_id, "delivered_sequence": 2, "read_sequence": 2 },
-        { "user_id": bob.user_id, "delivered_sequence": 2, "read_sequence": 1 },
-        { "user_id": cid.user_id, "delivered_sequence": 1, "read_sequence": 0 },
+        {
+            "user_id": ann.user_id, "delivered_sequence": 2, "delivered_at": at_first.to_string(),
+            "read_sequence": 2, "read_at": at_first.to_string(),
+        },
+        {
+            "user_id": bob.user_id, "delivered_sequence": 2, "delivered_at": at_first.to_string(),
+            "read_sequence": 1, "read_at": at_second.to_string(),
+        },
+        {
+            "user_id": cid.user_id, "delivered_sequence": 1, "delivered_at": at_second.to_string(),
+            "read_sequence": 0,
+        },
     ]);
     for (query, sequence, delivered, read) in [("?sequence=1", 1, 2, 1), ("?sequence=2", 2, 1, 0), ("", 2, 1, 0)] {
         let answer = world.get(&bob, &format!("/chats/{chat}/receipts{query}")).await;
@@ -99,4 +135,31 @@ async fn receipts_count_without_the_sender() {
     assert_eq!(above.failure(), (422, "INVALID_SEQUENCE"));
     let none = world.get(&bob, &format!("/chats/{chat}/receipts?sequence=0")).await;
     assert_eq!(none.failure(), (404, "NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn a_block_hides_the_receipts_of_a_direct_chat_until_it_ends() {
+    let world = World::new();
+    let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
+    let (chat, group) = (world.direct(&ann, &bob).await, world.group(&ann, &[&bob]).await);
+    for chat in [&chat, &group] {
+        world.say(&bob, chat, "seen?").await;
+        read(&world, &bob, chat, 1).await;
+    }
+    assert_eq!(world.put(&ann, &format!("/blocks/{}", bob.user_id), Value::Null).await.status, 204);
+    for chat in [&chat, &group] {
+        read(&world, &ann, chat, 1).await;
+    }
+    let shown = async |to: &ApiTestUser, chat: &str| {
+        let page = world.get(&bob, &format!("/chats/{chat}/messages")).await;
+        let receipts = world.get(to, &format!("/chats/{chat}/receipts")).await.data().clone();
+        let members: Vec<_> = receipts["members"].as_array().unwrap().iter().map(|member| &member["user_id"]).collect();
+        json!([members, receipts["member_count"], receipts["read_count"], page.each("messages", "status")[0]])
+    };
+    assert_eq!(shown(&bob, &chat).await, json!([[bob.user_id], 2, 0, "sent"]));
+    assert_eq!(shown(&ann, &chat).await, json!([[ann.user_id], 2, 1, "sent"]), "her own receipt of his message");
+    let all = json!([[ann.user_id, bob.user_id], 2, 1, "read"]);
+    assert_eq!(shown(&bob, &group).await, all, "groups are not affected");
+    assert_eq!(world.delete(&ann, &format!("/blocks/{}", bob.user_id)).await.status, 204);
+    assert_eq!(shown(&bob, &chat).await, all);
 }

@@ -50,7 +50,7 @@ async fn users_and_chats_are_reported_without_a_message() {
 }
 
 #[tokio::test]
-async fn what_the_reporter_cannot_read_or_name_is_refused() {
+async fn reports_of_unreadable_or_unknown_targets_are_refused() {
     let world = World::new();
     let (ann, bob, eve) = (world.person("Ann").await, world.person("Bob").await, world.person("Eve").await);
     let (shared, foreign) = (world.direct(&ann, &bob).await, world.direct(&bob, &eve).await);

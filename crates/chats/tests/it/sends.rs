@@ -25,7 +25,7 @@ async fn g2_a_repeated_send_is_200_with_the_first_outcome() {
 }
 
 #[tokio::test]
-async fn sends_that_cannot_be_taken_and_what_they_are_called() {
+async fn every_refused_send_has_its_error_code() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let path = format!("/chats/{}/messages", world.direct(&ann, &bob).await);

@@ -1,3 +1,8 @@
+use std::time::Duration;
+
+use domain::Timestamp;
+use ports::Clock;
+
 use crate::world::{ApiTestUser, World};
 
 const PHONE: &str = "+14155550100";
@@ -19,6 +24,24 @@ async fn sessions_list_devices_and_mark_the_one_that_asks() {
     assert_eq!(answer.each("sessions", "is_current"), [false, true, false]);
     assert_eq!(answer.data()["sessions"][1]["device_id"], tablet.device_id);
     assert_eq!(answer.data()["sessions"][1]["expires_at"], "2026-03-01T14:30:00.000Z");
+}
+
+#[tokio::test]
+async fn a_connected_device_is_active_now_and_another_one_since_its_last_refresh() {
+    let world = World::new();
+    let [_, tablet, laptop] = three_devices(&world).await;
+    let signed_in = world.clock.now();
+    world.clock.advance(Duration::from_secs(600));
+    let route = world.connect(&laptop).await;
+    let active = async || {
+        let sessions = world.get(&tablet, "/sessions").await;
+        let times = sessions.each("sessions", "last_active_at").into_iter();
+        times.map(|time| time.as_str().unwrap().parse::<Timestamp>().unwrap()).collect::<Vec<_>>()
+    };
+    let now = world.clock.now();
+    assert_eq!(active().await, [signed_in, now, now]);
+    world.disconnect(route).await;
+    assert_eq!(active().await, [signed_in, now, signed_in]);
 }
 
 #[tokio::test]

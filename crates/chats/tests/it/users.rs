@@ -21,7 +21,7 @@ async fn i_see_all_of_myself() {
 }
 
 #[tokio::test]
-async fn what_a_patch_leaves_out_stays() {
+async fn a_patch_keeps_omitted_fields() {
     let world = World::new();
     let ann = world.person("Ann").await;
     world.clock.advance(std::time::Duration::from_secs(1));

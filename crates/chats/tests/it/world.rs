@@ -119,7 +119,7 @@ impl World {
         let presence = Presence {
             routes: routes.clone(),
             transitions: routes.clone(),
-            watchers: told.clone(),
+            notifier: told.clone(),
             users: store.clone(),
             last_seen: store.clone(),
             contacts: store.clone(),
@@ -127,7 +127,7 @@ impl World {
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
-            doubts: PendingRechecks::default(),
+            rechecks: PendingRechecks::default(),
         };
         let auth = Auth::new(auth_ports, keys, auth_config).unwrap();
         let members = Arc::new(MemoryMemberCache::new(clock.clone()));
@@ -176,6 +176,7 @@ impl World {
             limiter,
             security: Arc::new(ports::NoSecurityEvents),
             clock: clock.clone(),
+            update_window: None,
             ids: ids.clone(),
             limits,
         };
@@ -216,7 +217,7 @@ impl World {
             gateway: GatewayId("gateway".into()),
             connected_at: self.clock.now(),
         };
-        self.routes.beat(&route.gateway).await.unwrap();
+        self.routes.heartbeat(&route.gateway).await.unwrap();
         self.routes.register(&route).await.unwrap();
         route
     }
@@ -390,8 +391,8 @@ impl PresenceRecorder {
 
 #[async_trait]
 impl PresenceNotifier for PresenceRecorder {
-    async fn tell(&self, _: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
-        self.0.lock().unwrap().extend(news.into_iter().map(|news| (news.user_id, news.view)));
+    async fn notify(&self, _: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+        self.0.lock().unwrap().extend(updates.into_iter().map(|updates| (updates.user_id, updates.view)));
         Ok(())
     }
 }

@@ -1,9 +1,11 @@
+use std::borrow::Cow;
+
 use client::{ClientEvent, ClientHandle, Events, SendError};
-use domain::Sequence;
-use protocol::frame::{ClientFrame, Inbound, SendMessageAck, ServerFrame};
+use domain::{Metadata, Sequence};
+use protocol::frame::{ClientFrame, Inbound, MessageBody, SendMessageAck, ServerFrame};
 use protocol::{ErrorBody, ErrorCode};
 
-use crate::scripted_server::{ScriptedServer, ScriptedSocket, chat_id};
+use crate::scripted_server::{ScriptedServer, ScriptedSocket, chat_id, message};
 
 /// A session with an established connection, in a chat that holds `sequences`.
 async fn connected(sequences: &[u64]) -> (ScriptedServer, ScriptedSocket, ClientHandle, Events) {
@@ -42,6 +44,20 @@ async fn missed_and_pushed_messages_arrive_in_order() {
     socket.push(3).await;
     for n in 1..=4 {
         assert_eq!(next_sequence(&mut events).await, Sequence(n));
+    }
+}
+
+#[tokio::test]
+async fn a_message_has_the_metadata_of_its_push() {
+    let (_server, mut socket, _handle, mut events) = connected(&[]).await;
+    let metadata: Metadata = r#"{"order":{"id":7},"tags":["a",null]}"#.to_owned().try_into().unwrap();
+    let pushed = MessageBody { metadata: Some(Cow::Owned(metadata.clone())), ..message(1) };
+    socket.say(None, ServerFrame::Message(pushed)).await;
+    socket.push(2).await;
+    for expected in [Some(&metadata), None] {
+        let event = events.next().await;
+        let Some(ClientEvent::Message(message)) = event else { panic!("{event:?}") };
+        assert_eq!(message.metadata.as_deref().map(Metadata::as_str), expected.map(Metadata::as_str));
     }
 }
 

@@ -134,6 +134,8 @@ impl ScriptedSocket {
         let page = SyncResponse {
             chat_id: sync.chat_id,
             messages: sequences.iter().map(|n| message(*n)).collect(),
+            updates: vec![],
+            updated_messages: vec![],
             has_more: false,
             next_sequence: None,
             head_sequence: Sequence(head),
@@ -154,6 +156,7 @@ pub(crate) fn message(sequence: u64) -> MessageBody<'static> {
         created_at: Timestamp::default(),
         expires_at: None,
         client_message_id: None,
+        state: None,
     }
 }
 

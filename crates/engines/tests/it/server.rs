@@ -59,7 +59,7 @@ async fn a_paused_server_answers_when_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_server_is_gone_when_it_is_dropped() {
+async fn a_dropped_server_is_stopped() {
     let redis = Redis::start().await;
     let port = redis.port();
     let answer = ask::redis(port, "CONFIG GET dir").unwrap();

@@ -48,7 +48,7 @@ impl RecipientLookup for FaultyLookup {
     }
 }
 
-/// A running fanout with two chats of the same two members, whose creation was pushed.
+/// A running fanout that has pushed the creation of two chats with the same two members.
 struct TwoChats {
     world: World,
     lookup: Arc<FaultyLookup>,

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use domain::{ChatCommand, Event, Sequence, Watermarks};
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore};
 use ports::{
-    BlockStore, Delivery, EventConsumer, EventLog, GatewayId, MessageWriter, NewMessage, Position, Push, Record,
-    Revocation, Signal, SignalSender, Start, StoreError, SystemClock,
+    BlockStore, Delivery, EventConsumer, EventLog, GatewayId, LogOrder, MessageWriter, NewMessage, Position, Push,
+    Record, Revocation, Signal, SignalSender, Start, StoreError, SystemClock,
 };
 use protocol::frame::{ChatChangeKind, ServerFrame};
 use tidings_fanout::Fanout;
@@ -95,7 +95,7 @@ async fn one_gateway_gets_one_push_for_all_its_members_in_the_order_of_the_chat(
 }
 
 #[tokio::test]
-async fn a_restart_skips_no_event_and_repeats_what_was_not_committed() {
+async fn a_restart_skips_no_event_and_repeats_uncommitted_ones() {
     let mut world = World::new();
     let (sender, other) = (world.user(), world.user());
     world.connect(other, "a").await;
@@ -285,6 +285,10 @@ impl EventLog for ReadOnce {
         self.0.lag(group).await
     }
 
+    fn order(&self) -> LogOrder {
+        self.0.order()
+    }
+
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
         self.0.event(position).await
     }
@@ -330,7 +334,7 @@ async fn typing_and_receipts_of_a_direct_chat_are_not_shown_to_the_other_during_
     world.connect(blocked, "a").await;
     let (direct, group) = (world.direct(blocker, blocked).await, world.group(blocker, &[blocked]).await);
     let fanout = world.fanout.clone();
-    tokio::spawn(async move { fanout.tell_receipts().await });
+    tokio::spawn(async move { fanout.push_receipts().await });
     let act = async |world: &World, chat_id, user_id| {
         let watermarks = Watermarks { delivered: Sequence(1), read: Sequence(1) };
         for signal in

@@ -11,7 +11,7 @@ async fn moved(world: &World, chat_id: ChatId, user_id: UserId, delivered: u64, 
 
 fn tell(world: &World) {
     let fanout = world.fanout.clone();
-    tokio::spawn(async move { fanout.tell_receipts().await });
+    tokio::spawn(async move { fanout.push_receipts().await });
 }
 
 fn receipt(frame: &ServerFrame) -> &ReceiptBody {

@@ -104,7 +104,7 @@ impl World {
             gateway: GatewayId(gateway.into()),
             connected_at: SystemClock.now(),
         };
-        self.route_writer.beat(&route.gateway).await.unwrap();
+        self.route_writer.heartbeat(&route.gateway).await.unwrap();
         self.route_writer.register(&route).await.unwrap();
         route.connection_id
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use contract::Violations;
 use domain::{
-    Advance, ChatId, IngestError, Invariant, Message, MessageId, Sequence, Timestamp, UserId, WatermarkKind, Watermarks,
+    Advance, ChatId, DeliveryState, IngestError, Invariant, Message, MessageId, Reaction, Sequence, Timestamp, UserId,
+    WatermarkKind, Watermarks,
 };
 use memory::{MemoryStore, SequentialIds};
 use ports::{
-    AdvanceRequest, AppendOutcome, ChatWriter, Clock, Head, Ids, Ingest, MessageReader, MessageWriter, NewGroup,
-    NewMessage, Page, PageBounds, SendRefusal, StoreError, SyncRequest, SystemClock, UnreadCount, UnreadQuery,
-    WatermarkStore,
+    AdvanceRequest, AppendOutcome, ChatWriter, Clock, Head, Ids, Ingest, MemberReactions, MessageKey, MessageReader,
+    MessageWriter, NewEntry, NewGroup, Page, PageBounds, SendRefusal, StoreError, SyncRequest, SystemClock,
+    UnreadCount, UnreadQuery, WatermarkStore,
 };
 use tidings_ingest::{Config, Ingester, Ports};
 use tokio::task::JoinSet;
@@ -38,8 +39,8 @@ struct FaultyStore {
 
 #[async_trait]
 impl MessageWriter for FaultyStore {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
-        let mut outcomes = self.store.append(batch).await?;
+    async fn commit(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
+        let mut outcomes = self.store.commit(batch).await?;
         (self.faults.outcomes)(&mut outcomes);
         Ok(outcomes)
     }
@@ -84,6 +85,19 @@ impl MessageReader for FaultyStore {
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
         self.store.by_id(message_id, now).await
     }
+
+    async fn own_reactions(&self, messages: &[MessageKey], user_id: UserId) -> Result<Vec<Vec<Reaction>>, StoreError> {
+        self.store.own_reactions(messages, user_id).await
+    }
+
+    async fn reactions(
+        &self,
+        message: MessageKey,
+        after: Option<UserId>,
+        count: usize,
+    ) -> Result<Vec<MemberReactions>, StoreError> {
+        self.store.reactions(message, after, count).await
+    }
 }
 
 #[async_trait]
@@ -94,14 +108,15 @@ impl WatermarkStore for FaultyStore {
         chat_id: ChatId,
         kind: WatermarkKind,
         to: Sequence,
+        at: Timestamp,
     ) -> Result<Advance, StoreError> {
-        let mut advance = self.store.advance(user_id, chat_id, kind, to).await?;
+        let mut advance = self.store.advance(user_id, chat_id, kind, to, at).await?;
         (self.faults.advance)(&mut advance);
         Ok(advance)
     }
 
-    async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
-        self.store.watermarks(of).await
+    async fn delivery_states(&self, of: &[(UserId, ChatId)]) -> Result<Vec<DeliveryState>, StoreError> {
+        self.store.delivery_states(of).await
     }
 }
 
@@ -176,7 +191,7 @@ async fn correct_results_are_returned_without_violations() {
 }
 
 #[tokio::test]
-async fn when_an_outcome_is_missing_nobody_of_the_commit_is_acknowledged() {
+async fn a_missing_outcome_acknowledges_no_send_of_the_commit() {
     let violations = Violations::default();
     let _watched = violations.watch();
     let sent = send_two(|outcomes| outcomes.truncate(1)).await;

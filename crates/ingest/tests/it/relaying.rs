@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use contract::Violations;
-use domain::{Body, ChatId, ContentType, Event, EventBody, EventId, Message, MessageId, Sequence, Timestamp, UserId};
-use ports::{Clock, Committed, EventProducer, Outbox, StoreError, Waiting};
+use domain::{
+    Body, ChatId, ContentType, Event, EventBody, EventId, Message, MessageId, MessageState, Sequence, Timestamp, UserId,
+};
+use ports::{Clock, Committed, EventProducer, Outbox, PendingChange, StoreError};
 use tidings_ingest::Relay;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -37,7 +39,7 @@ struct RelayTestState {
     commits: VecDeque<Committed>,
     /// All messages of a chat, from the first.
     messages: BTreeMap<ChatId, Vec<Arc<Event>>>,
-    changes: BTreeMap<ChatId, Vec<Waiting>>,
+    changes: BTreeMap<ChatId, Vec<PendingChange>>,
     published: BTreeMap<ChatId, Sequence>,
     dirty_since: BTreeMap<ChatId, Timestamp>,
     /// Number of reads of messages from the store.
@@ -72,9 +74,10 @@ impl World {
 
     fn change(&self, chat_id: ChatId, n: u8, told: bool) {
         let body = EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(n.into())] };
-        let event = Event { event_id: EventId::from_bytes([n; 16]), event_time: self.clock.now(), body };
+        let event =
+            Event { event_id: EventId::from_bytes([n; 16]), event_time: self.clock.now(), event_number: None, body };
         let mut state = self.state();
-        state.changes.entry(chat_id).or_default().push(Waiting { place: n.to_string(), event: Arc::new(event) });
+        state.changes.entry(chat_id).or_default().push(PendingChange { key: n.to_string(), event: Arc::new(event) });
         if told {
             state.commits.push_back(Committed { chat_id, messages: vec![] });
             self.told.notify_one();
@@ -107,6 +110,7 @@ fn message(chat_id: ChatId, sequence: u64) -> Arc<Event> {
         body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
         created_at: Timestamp::default(),
         expires_at: None,
+        state: MessageState::default(),
     };
     Arc::new(Event::message_persisted(message, None))
 }
@@ -126,7 +130,7 @@ impl Outbox for World {
     async fn overdue(&self, before: Timestamp) -> Result<Vec<ChatId>, StoreError> {
         let state = self.state();
         let dirty = state.dirty_since.iter().filter(|(_, since)| **since < before).map(|(chat_id, _)| *chat_id);
-        let old = |changes: &[Waiting]| changes.iter().any(|waiting| waiting.event.event_time < before);
+        let old = |changes: &[PendingChange]| changes.iter().any(|waiting| waiting.event.event_time < before);
         let changed = state.changes.iter().filter(|(_, changes)| old(changes)).map(|(chat_id, _)| *chat_id);
         Ok(dirty.chain(changed).collect())
     }
@@ -155,7 +159,7 @@ impl Outbox for World {
         Ok(())
     }
 
-    async fn waiting(&self, chat_id: ChatId) -> Result<Vec<Waiting>, StoreError> {
+    async fn pending_changes(&self, chat_id: ChatId) -> Result<Vec<PendingChange>, StoreError> {
         Ok(self
             .state()
             .changes
@@ -164,8 +168,8 @@ impl Outbox for World {
             .unwrap_or_default())
     }
 
-    async fn forget(&self, chat_id: ChatId, places: &[String]) -> Result<(), StoreError> {
-        self.state().changes.entry(chat_id).or_default().retain(|waiting| !places.contains(&waiting.place));
+    async fn confirm_changes(&self, chat_id: ChatId, keys: &[String]) -> Result<(), StoreError> {
+        self.state().changes.entry(chat_id).or_default().retain(|waiting| !keys.contains(&waiting.key));
         Ok(())
     }
 }
@@ -239,7 +243,7 @@ async fn ordering_preserved_where_another_process_has_committed_in_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_down_holds_up_nothing_and_gets_everything_in_order_when_it_is_back() {
+async fn an_unavailable_log_delays_no_send_and_receives_all_events_in_order_afterwards() {
     let world = World::new();
     let _relay = start(&world);
     world.commit(chat(1), 3, true);
@@ -277,7 +281,7 @@ async fn a_change_of_a_chat_does_not_publish_its_messages_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relay_that_is_stopped_publishes_and_marks_what_was_committed_before() {
+async fn a_stopped_relay_publishes_and_marks_all_earlier_commits() {
     let world = World::new();
     let (stop, relay) = start(&world);
     moments(1).await;

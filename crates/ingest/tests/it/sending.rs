@@ -1,12 +1,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{Body, ChatCommand, ChatId, ContentType, IngestError, Sequence, UserId};
+use domain::{ChatCommand, ChatId, IngestError, Sequence, UserId};
 use ports::{ChatWriter, Clock, Ingest, MessageReader, SystemClock};
 use tidings_ingest::{Config, Grouping};
 use tokio::time::Instant;
 
-use crate::world::{OPEN, World, request};
+use crate::world::{OPEN, World, content, request};
 
 #[tokio::test]
 async fn g1_no_answer_before_the_commit() {
@@ -35,8 +35,7 @@ async fn g2_a_retry_gets_the_first_answer_and_other_content_is_refused() {
     let again = world.ingest.send(first.clone()).await.unwrap();
     assert_eq!(again.receipt, sent.receipt);
     assert!(again.deduplicated);
-    let other =
-        ports::SendRequest { body: Body::new("other".to_owned().try_into().unwrap(), ContentType::Text), ..first };
+    let other = ports::SendRequest { content: content("other"), ..first };
     assert!(matches!(world.ingest.send(other).await, Err(IngestError::IdempotencyKeyReused)));
     assert_eq!(world.store.head(chat).await.unwrap().unwrap().sequence, Sequence(1));
 }
@@ -128,7 +127,7 @@ async fn g5_a_store_that_fails_is_no_ack_and_the_retry_succeeds_after_recovery()
 }
 
 #[tokio::test(start_paused = true)]
-async fn g5_a_store_that_hangs_is_answered_within_five_seconds_for_those_who_wait_too() {
+async fn g5_a_hanging_store_fails_running_and_queued_sends_within_five_seconds() {
     let world = World::new(0, Config::default());
     let user = world.user();
     let chat = world.group(user, &[]).await;
@@ -181,7 +180,7 @@ async fn a_chat_whose_commit_hangs_delays_no_other_chat() {
 }
 
 #[tokio::test]
-async fn sends_behind_a_failed_one_fail_too_so_that_retries_keep_the_order() {
+async fn sends_after_a_failed_one_fail_too_so_that_retries_keep_the_order() {
     let world = World::new(0, Config::default());
     let user = world.user();
     let (failing, other) = (world.group(user, &[]).await, world.group(user, &[]).await);

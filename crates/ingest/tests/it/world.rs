@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use domain::{Body, ChatId, ContentType, UserId};
 use memory::{MemoryStore, SequentialIds};
 use ports::{
-    AppendOutcome, ChatWriter, Clock, Ids, MessageWriter, NewGroup, NewMessage, SendRequest, Signal, SignalSender,
-    StoreError, SystemClock,
+    AppendOutcome, ChatWriter, Clock, Ids, MessageWriter, NewEntry, NewGroup, SendContent, SendRequest, Signal,
+    SignalSender, StoreError, SystemClock,
 };
 use tidings_ingest::{Config, Ingester, Ports};
 use tokio::sync::Semaphore;
@@ -46,17 +46,17 @@ pub(crate) struct GatedWriter {
 
 #[async_trait]
 impl MessageWriter for GatedWriter {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
+    async fn commit(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
         self.batch_len.fetch_max(batch.len(), Ordering::SeqCst);
         let stuck = *self.stuck.lock().unwrap();
-        if batch.iter().any(|send| Some(send.chat_id) == stuck) {
+        if batch.iter().any(|entry| Some(entry.chat_id()) == stuck) {
             std::future::pending::<()>().await;
         }
         self.gate.acquire().await.unwrap().forget();
         if self.broken.load(Ordering::SeqCst) {
             return Err(StoreError::unavailable("the disk is full"));
         }
-        self.store.append(batch).await
+        self.store.commit(batch).await
     }
 }
 
@@ -106,14 +106,18 @@ impl World {
     }
 }
 
+/// The content of a message.
+pub(crate) fn content(text: &str) -> SendContent {
+    SendContent::Message { body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text), ttl: None }
+}
+
 /// A new send.
 pub(crate) fn request(chat_id: ChatId, sender_id: UserId, text: &str) -> SendRequest {
     SendRequest {
         chat_id,
         sender_id,
         client_message_id: uuid::Uuid::new_v4().into(),
-        body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
-        ttl: None,
+        content: content(text),
         origin_connection_id: None,
         assertion: None,
     }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ChatCommand, ChatUpdate, ContentType, EventId, EventKind, Ttl};
+use domain::{ChatCommand, ChatUpdate, ContentType, EventId, EventKind, Ttl, UpdateAction};
 use ports::{DeadLetterStore, EventLog, NewMessage, Position, UndeliveredItem};
 use protocol::event::EventEnvelope;
 use tidings_notify::{EventWebhook, EventWebhookConfig, Redelivery};
@@ -33,7 +33,7 @@ async fn an_event_is_posted_in_its_envelope_named_and_signed() {
 #[tokio::test]
 async fn the_application_gets_the_families_it_wants_and_nothing_expired() {
     for (kind, expected) in [
-        (EventKind::Message, &["MessagePersisted", "MessagePersisted", "MessagesExpired"][..]),
+        (EventKind::Message, &["MessagePersisted", "MessagePersisted", "MessageUpdated", "MessagesExpired"][..]),
         (EventKind::Member, &["MembershipChanged"]),
         (EventKind::Chat, &["ChatCreated", "ChatRenamed", "MessageTtlChanged"]),
     ] {
@@ -48,7 +48,8 @@ async fn the_application_gets_the_families_it_wants_and_nothing_expired() {
         world.apply(chat_id, ada, ChatCommand::Update(ChatUpdate::name(name))).await;
         let ttl = ChatUpdate::message_ttl(Ttl::from_secs(3600));
         world.apply(chat_id, ada, ChatCommand::Update(ttl)).await;
-        world.send(chat_id, ada, "hello").await;
+        let hello = world.send(chat_id, ada, "hello").await;
+        world.update(chat_id, ada, hello.sequence, UpdateAction::React("ok".parse().unwrap())).await;
         // The message has expired, but is only purged later.
         let expired = NewMessage {
             ttl: Ttl::from_secs(1),
@@ -251,7 +252,7 @@ async fn a_message_that_expires_while_the_receiver_is_down_is_not_delivered() {
 }
 
 #[tokio::test]
-async fn a_crash_before_the_place_is_kept_repeats_and_skips_nothing() {
+async fn a_crash_before_the_offset_commit_repeats_and_skips_nothing() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send_numbered(chat_id, ada, 5).await;

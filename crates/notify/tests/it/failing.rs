@@ -102,7 +102,7 @@ async fn a_refusal_is_a_dead_letter_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_that_is_gone_is_forgotten() {
+async fn an_expired_device_is_removed() {
     let world = World::new();
     let (_, device) = written_to(&world).await;
     let other = world.device(device.user_id, "tablet").await;
@@ -160,7 +160,7 @@ async fn a_device_registered_again_meanwhile_is_notified_and_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_before_a_notice_is_settled_tells_again() {
+async fn a_crash_before_a_notice_is_settled_repeats_the_notification() {
     let world = World::new();
     written_to(&world).await;
     let recorder = NotificationRecorder::new(&world);

@@ -4,6 +4,7 @@
 mod delivering;
 mod failing;
 mod notifying;
+mod ordering;
 mod providers;
 mod receiver;
 mod recorder;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    ChatCommand, ChatType, ContentType, DeviceId, PushDevice, Role, Sequence, Timestamp, Ttl, UserId, WatermarkKind,
+    Body, ChatCommand, ChatType, ContentType, DeviceId, PushDevice, Role, Sequence, Timestamp, Ttl, UpdateAction,
+    UserId, WatermarkKind,
 };
 use memory::MemoryStore;
 use ports::{
@@ -22,7 +23,7 @@ use crate::world::{World, seconds, start};
 const SOON: Duration = Duration::from_secs(7);
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_is_one_notification_for_each_device_that_says_what_is_newest() {
+async fn a_burst_is_one_notification_per_device_about_the_newest_message() {
     let world = World::new();
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     let (phone, tablet) = (world.device(bob, "phone").await, world.device(bob, "tablet").await);
@@ -139,8 +140,56 @@ async fn users_online_at_the_time_and_expired_messages_cause_no_notice() {
     notify(&world, &recorder);
     sleep(seconds(1)).await;
     world.routes.unregister(&[route], Duration::ZERO).await.unwrap();
-    let owed = world.store.take_due(Timestamp::MAX, Timestamp::MAX, 10).await.unwrap();
-    assert_eq!(owed, []);
+    let pending = world.store.take_due(Timestamp::MAX, Timestamp::MAX, 10).await.unwrap();
+    assert_eq!(pending, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_deleted_during_the_delay_is_not_notified() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    world.device(bob, "phone").await;
+    let chat_id = world.direct(ada, bob).await;
+    let recorder = NotificationRecorder::new(&world);
+    notify(&world, &recorder);
+    let goes = world.send(chat_id, ada, "goes").await;
+    sleep(seconds(1)).await;
+    world.update(chat_id, ada, goes.sequence, UpdateAction::Delete).await;
+    sleep(seconds(60)).await;
+    assert_eq!(recorder.take(), []);
+
+    let stays = world.send(chat_id, ada, "stays").await;
+    let goes = world.send(chat_id, ada, "goes too").await;
+    world.update(chat_id, ada, goes.sequence, UpdateAction::Delete).await;
+    sleep(SOON).await;
+    let told = recorder.take();
+    let about: Vec<_> = told.iter().map(|told| (told.notification.sequence, told.notification.unread.count)).collect();
+    assert_eq!(about, [(stays.sequence, 1)], "the message before it is the newest one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_cause_no_notification_and_a_pending_one_has_the_edited_preview() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    world.device(bob, "phone").await;
+    let chat_id = world.direct(ada, bob).await;
+    let recorder = NotificationRecorder::new(&world);
+    notify(&world, &recorder);
+    let edit = || {
+        let body = Body::new("edited".to_owned().try_into().unwrap(), ContentType::Text);
+        UpdateAction::Edit(body)
+    };
+    let sent = world.send(chat_id, ada, "first").await;
+    world.update(chat_id, ada, sent.sequence, edit()).await;
+    sleep(SOON).await;
+    let previews: Vec<_> = recorder.take().into_iter().map(|told| told.notification.preview).collect();
+    assert_eq!(previews, [Some("edited".to_owned().try_into().unwrap())]);
+
+    sleep(seconds(60)).await;
+    world.update(chat_id, ada, sent.sequence, edit()).await;
+    world.update(chat_id, ada, sent.sequence, UpdateAction::React("ok".parse().unwrap())).await;
+    sleep(seconds(60)).await;
+    assert_eq!(recorder.take(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -331,8 +380,8 @@ struct RacingNoticeStore {
 
 #[async_trait]
 impl NoticeStore for RacingNoticeStore {
-    async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
-        self.store.owe(notices).await
+    async fn add_notices(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
+        self.store.add_notices(notices).await
     }
 
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {

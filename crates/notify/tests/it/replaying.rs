@@ -1,8 +1,10 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use domain::{Backoff, EventKind, Sequence, Ttl};
-use ports::{NewMessage, Position, Start};
-use tidings_notify::{EventWebhookConfig, Replay, ReplayError};
+use ports::{EventLog, NewMessage, Position, Start, StoreError, WebhookPause};
+use tidings_notify::{EventWebhook, EventWebhookConfig, Replay, ReplayError};
 
 use crate::receiver::{CannedResponse, ReceivedRequest};
 use crate::webhook_world::{WebhookWorld, config, message, run, taken};
@@ -13,7 +15,7 @@ fn event_ids(requests: &[ReceivedRequest]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn everything_from_a_place_or_a_time_on_is_delivered_again() {
+async fn all_events_from_a_position_or_a_time_are_delivered_again() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     for minute in 1..=5 {
@@ -178,4 +180,62 @@ async fn a_replay_that_cannot_be_is_refused() {
     run(&webhook);
     tokio::task::yield_now().await;
     assert!(matches!(webhook.replay(chat).await, Err(ReplayError::NoMessages)));
+}
+
+#[tokio::test]
+async fn a_paused_webhook_has_no_consumer_until_the_pause_ends() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    world.send_numbered(chat_id, ada, 2).await;
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    world.until_taken(chat_id, 2).await;
+    world.caught_up().await;
+    for end in [Some(Duration::ZERO), None] {
+        let time = if end.is_some() { Duration::from_secs(3600) } else { Duration::from_millis(50) };
+        webhook.pause(time).await.unwrap();
+        // A consumer would continue after the second message, and commit that.
+        world.store.seek(EventWebhook::GROUP, Start::Oldest).await.unwrap();
+        if let Some(end) = end {
+            webhook.pause(end).await.unwrap();
+        }
+        assert_eq!(taken(&world.until_taken(chat_id, 2).await, chat_id), [1, 2], "{end:?}");
+        world.caught_up().await;
+    }
+}
+
+/// The other processes of a fleet. They can be made to refuse a pause.
+struct PeerRecorder {
+    pauses: Mutex<Vec<Duration>>,
+    refuses: bool,
+}
+
+#[async_trait]
+impl WebhookPause for PeerRecorder {
+    async fn pause(&self, time: Duration) -> Result<(), StoreError> {
+        self.pauses.lock().unwrap().push(time);
+        if self.refuses { Err(StoreError::unavailable("no answer")) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_replay_pauses_the_other_processes_and_moves_nothing_if_one_is_not_paused() {
+    for refuses in [false, true] {
+        let mut world = WebhookWorld::new().await;
+        let (chat_id, ada) = world.chat().await;
+        world.send_numbered(chat_id, ada, 2).await;
+        let peers = Arc::new(PeerRecorder { pauses: Mutex::default(), refuses });
+        let webhook = Arc::new(world.webhook_beside(peers.clone()));
+        run(&webhook);
+        world.until_taken(chat_id, 2).await;
+        world.caught_up().await;
+        let replayed = webhook.replay(Replay::From(Start::Oldest)).await;
+        assert_eq!(replayed.is_err(), refuses, "{replayed:?}");
+        let pauses = peers.pauses.lock().unwrap().clone();
+        assert!(matches!(&pauses[..], [begun, Duration::ZERO] if *begun >= Duration::from_secs(10)), "{pauses:?}");
+        world.send(chat_id, ada, "new").await;
+        let delivered = taken(&world.until_taken(chat_id, 3).await, chat_id);
+        let expected: &[u64] = if refuses { &[3] } else { &[1, 2, 3] };
+        assert_eq!(delivered, expected);
+    }
 }

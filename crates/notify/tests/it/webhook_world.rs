@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Backoff, ChatId, EventKind, UserId};
-use ports::EventLog;
+use ports::{EventLog, WebhookPause};
 use tidings_notify::{DeadLetters, EventWebhook, EventWebhookConfig, EventWebhookPorts};
 use tokio::task::AbortHandle;
 use webhook::Webhook;
@@ -38,10 +38,30 @@ impl WebhookWorld {
     }
 
     pub(crate) fn webhook_with(&self, config: EventWebhookConfig) -> EventWebhook {
+        self.webhook_of(self.store.clone(), config, None)
+    }
+
+    /// A webhook of one of several processes.
+    pub(crate) fn webhook_beside(&self, peers: Arc<dyn WebhookPause>) -> EventWebhook {
+        self.webhook_of(self.store.clone(), config(), Some(peers))
+    }
+
+    /// A webhook that reads a log beside the store.
+    pub(crate) fn webhook_on(&self, log: Arc<dyn EventLog>, config: EventWebhookConfig) -> EventWebhook {
+        self.webhook_of(log, config, None)
+    }
+
+    fn webhook_of(
+        &self,
+        log: Arc<dyn EventLog>,
+        config: EventWebhookConfig,
+        peers: Option<Arc<dyn WebhookPause>>,
+    ) -> EventWebhook {
         let ports = EventWebhookPorts {
-            log: self.store.clone(),
+            log,
             messages: self.store.clone(),
             dead_letters: self.store.clone(),
+            peers,
             clock: self.clock.clone(),
         };
         let url = self.receiver.url("/hook?key=kept-to-ourselves").parse().unwrap();

@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use domain::{
     Body, ChatCommand, ChatId, ContentType, DeviceId, DirectPair, GroupInvites, PushDevice, PushTarget, Sequence,
-    Timestamp, Ttl, UserId, WatermarkKind,
+    Timestamp, Ttl, UpdateAction, UserId, WatermarkKind,
 };
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    AppendOutcome, ChatWriter, Clock, GatewayId, Ids, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser,
-    PushDeviceStore, Receipt, Route, RouteWriter, UserKey, UserWriter, WatermarkStore,
+    AppendOutcome, ChatWriter, Clock, GatewayId, Ids, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUpdate,
+    NewUser, PushDeviceStore, Receipt, Route, RouteWriter, UserKey, UserWriter, WatermarkStore,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -108,6 +108,22 @@ impl World {
         }
     }
 
+    pub(crate) async fn update(&self, chat_id: ChatId, user_id: UserId, target: Sequence, action: UpdateAction) {
+        let update = NewUpdate {
+            chat_id,
+            user_id,
+            client_message_id: Uuid::new_v4().into(),
+            update_id: self.ids.ulid().into(),
+            target,
+            action,
+            window: None,
+            ttl_max: None,
+            created_at: self.clock.now(),
+        };
+        let outcomes = self.store.commit(vec![update.into()]).await.unwrap();
+        assert!(matches!(outcomes[..], [AppendOutcome::New(_)]), "{outcomes:?}");
+    }
+
     pub(crate) fn message(&self, chat_id: ChatId, sender_id: UserId, text: &str) -> NewMessage {
         NewMessage {
             chat_id,
@@ -131,13 +147,13 @@ impl World {
             gateway: GatewayId("gateway".into()),
             connected_at: self.clock.now(),
         };
-        self.routes.beat(&route.gateway).await.unwrap();
+        self.routes.heartbeat(&route.gateway).await.unwrap();
         self.routes.register(&route).await.unwrap();
         route
     }
 
     pub(crate) async fn acknowledge(&self, user_id: UserId, chat_id: ChatId, kind: WatermarkKind, to: u64) {
-        self.store.advance(user_id, chat_id, kind, Sequence(to)).await.unwrap();
+        self.store.advance(user_id, chat_id, kind, Sequence(to), self.clock.now()).await.unwrap();
     }
 }
 

@@ -25,7 +25,8 @@ async fn a_reconnect_within_the_grace_period_has_no_recipients_but_subscribers_a
     time::sleep(BACK_WITHIN / 2).await;
     world.connect(user, "a").await;
     time::sleep(TIER_1).await;
-    let told: Vec<_> = world.told.take().into_iter().map(|(_, _, news)| (news.user_id, news.recipients)).collect();
+    let told: Vec<_> =
+        world.told.take().into_iter().map(|(_, _, updates)| (updates.user_id, updates.recipients)).collect();
     assert_eq!(told, [(user, vec![])], "a subscriber may have been shown offline in between");
 }
 
@@ -39,7 +40,7 @@ async fn last_seen_is_visible_before_the_offline_announcement() {
     time::sleep(TIER_1).await;
     let gone_at = world.clock.now();
     world.disconnect(route).await;
-    assert_eq!(world.look(user, user).await, PresenceView::Offline { last_seen: Some(gone_at) });
+    assert_eq!(world.lookup(user, user).await, PresenceView::Offline { last_seen: Some(gone_at) });
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +53,7 @@ async fn every_gateway_receives_a_change_because_it_may_have_subscribers() {
     world.start();
     world.connect(user, "b").await;
     time::sleep(TIER_1).await;
-    let told: Vec<_> = world.told.take().into_iter().map(|(_, gateway, news)| (gateway, news.user_id)).collect();
+    let told: Vec<_> = world.told.take().into_iter().map(|(_, gateway, updates)| (gateway, updates.user_id)).collect();
     assert_eq!(told, ["a", "b", "c"].map(|name| (gateway(name), user)));
 }
 
@@ -114,9 +115,9 @@ async fn the_death_of_a_full_gateway_is_smoothed_and_not_multiplied() {
     time::sleep(EXPIRY + Duration::from_secs(20)).await;
     let mut told: BTreeMap<UserId, usize> = BTreeMap::new();
     let mut pace: BTreeMap<u64, usize> = BTreeMap::new();
-    for (at, gateway, news) in world.told.take() {
-        assert_eq!((&*gateway.0, status(news.view)), ("b", "offline"));
-        *told.entry(news.user_id).or_default() += 1;
+    for (at, gateway, updates) in world.told.take() {
+        assert_eq!((&*gateway.0, status(updates.view)), ("b", "offline"));
+        *told.entry(updates.user_id).or_default() += 1;
         *pace.entry(at.duration_since(died).as_secs()).or_default() += 1;
     }
     assert_eq!(told, users[..USERS / 3].iter().map(|user| (*user, 1)).collect());
@@ -145,17 +146,17 @@ async fn a_gateway_that_was_only_slow_has_its_users_back() {
     let world = World::new();
     let user = world.user(PresenceVisibility::Everyone).await;
     world.keep_heartbeat("b").await;
-    world.routes.beat(&gateway("a")).await.unwrap();
+    world.routes.heartbeat(&gateway("a")).await.unwrap();
     world.start();
     let route = world.connect(user, "a").await;
     time::sleep(EXPIRY + TIER_1 * 2).await;
     let statuses = |world: &World| -> Vec<_> {
         let told = world.told.take().into_iter().filter(|(_, gateway, _)| &*gateway.0 == "b");
-        told.map(|(_, _, news)| status(news.view)).collect()
+        told.map(|(_, _, updates)| status(updates.view)).collect()
     };
     assert_eq!(statuses(&world), ["online", "offline"]);
 
-    assert!(!world.routes.beat(&gateway("a")).await.unwrap(), "the heartbeat reports that the lease had expired");
+    assert!(!world.routes.heartbeat(&gateway("a")).await.unwrap(), "the heartbeat reports that the lease had expired");
     world.routes.refresh(&[route]).await.unwrap();
     time::sleep(TIER_1).await;
     assert_eq!(statuses(&world), ["online"]);
@@ -172,7 +173,7 @@ async fn an_unreadable_user_does_not_delay_others() {
     world.connect(damaged, "a").await;
     world.connect(user, "a").await;
     time::sleep(EXPIRY).await;
-    let told: Vec<_> = world.told.take().into_iter().map(|(_, _, news)| news.user_id).collect();
+    let told: Vec<_> = world.told.take().into_iter().map(|(_, _, updates)| updates.user_id).collect();
     assert_eq!(told, [user]);
 }
 
@@ -189,6 +190,7 @@ async fn a_user_hidden_during_the_announcement_is_retracted() {
     world.told.take();
     world.connect(user, "a").await;
     time::sleep(TIER_1).await;
-    let told: Vec<_> = world.told.take().into_iter().map(|(_, _, news)| (status(news.view), news.recipients)).collect();
+    let told: Vec<_> =
+        world.told.take().into_iter().map(|(_, _, updates)| (status(updates.view), updates.recipients)).collect();
     assert_eq!(told, [("online", vec![partner]), ("offline", vec![partner])]);
 }

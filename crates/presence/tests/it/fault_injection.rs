@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use contract::Violations;
 use domain::{PresenceVisibility, UserId};
 use memory::MemoryStore;
-use ports::{ContactStore, Look, PresenceReader, StoreError};
+use ports::{ContactStore, PresenceLookup, PresenceReader, StoreError};
 use tidings_presence::Presence;
 
 use crate::world::{World, status};
@@ -49,14 +49,14 @@ async fn a_result_of_the_wrong_length_discloses_no_presence() {
     for user_id in [friend, stranger] {
         world.connect(user_id, "a").await;
     }
-    let looks = [stranger, friend].map(|user_id| Look { viewer, user_id });
+    let lookups = [stranger, friend].map(|user_id| PresenceLookup { viewer, user_id });
     let honest = world.presence();
-    let seen: Vec<_> = honest.look(&looks).await.unwrap().into_iter().map(status).collect();
+    let seen: Vec<_> = honest.lookup(&lookups).await.unwrap().into_iter().map(status).collect();
     assert_eq!(seen, ["unknown", "online"]);
     assert_eq!(violations.seen(), []);
 
     let presence =
         Presence { contacts: Arc::new(FaultyContacts(world.store.clone())), ..Arc::into_inner(honest).unwrap() };
-    assert!(presence.look(&looks).await.is_err());
+    assert!(presence.lookup(&lookups).await.is_err());
     assert_eq!(violations.seen(), [("privacy_enforced".to_owned(), 1)]);
 }

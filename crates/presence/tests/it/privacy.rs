@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use domain::{PresenceView, PresenceVisibility, UserId};
-use ports::{BlockStore, ContactStore, Look, PresenceReader};
+use ports::{BlockStore, ContactStore, PresenceLookup, PresenceReader};
 use tokio::time;
 
 use crate::world::{BACK_WITHIN, TIER_1, UnavailableRoutes, World};
@@ -47,7 +47,7 @@ async fn privacy_enforced() {
             world.told.take();
             let route = world.connect(user, "a").await;
             let seen = if is_admitted { PresenceView::Online } else { PresenceView::Unknown };
-            assert_eq!(world.look(viewer_id, user).await, seen, "{case}, online");
+            assert_eq!(world.lookup(viewer_id, user).await, seen, "{case}, online");
             time::sleep(TIER_1).await;
             // A user receives no push of their own transitions.
             let is_pushed = is_admitted && viewer != Oneself;
@@ -59,7 +59,7 @@ async fn privacy_enforced() {
             let last_seen = world.last_seen(user).await;
             assert!(last_seen.is_some(), "{case}, it is known");
             let seen = if is_admitted { PresenceView::Offline { last_seen } } else { PresenceView::Unknown };
-            assert_eq!(world.look(viewer_id, user).await, seen, "{case}, last seen");
+            assert_eq!(world.lookup(viewer_id, user).await, seen, "{case}, last seen");
         }
     }
 }
@@ -84,7 +84,7 @@ async fn meet(world: &World, user: UserId, viewer: Viewer) -> UserId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_looks_the_same_whatever_the_reason() {
+async fn unknown_presence_looks_the_same_for_every_reason() {
     let world = World::new();
     let viewer = world.user(PresenceVisibility::Everyone).await;
     let (hidden, private) =
@@ -92,33 +92,33 @@ async fn unknown_looks_the_same_whatever_the_reason() {
     let nobody = UserId::from_bytes([9; 16]);
     world.keep_heartbeat("a").await;
     world.connect(hidden, "a").await;
-    let looks = [hidden, private, nobody, hidden].map(|user_id| Look { viewer, user_id });
-    assert_eq!(world.presence().look(&looks).await.unwrap(), [PresenceView::Unknown; 4]);
+    let lookups = [hidden, private, nobody, hidden].map(|user_id| PresenceLookup { viewer, user_id });
+    assert_eq!(world.presence().lookup(&lookups).await.unwrap(), [PresenceView::Unknown; 4]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn looks_are_answered_in_their_order_whoever_looks_at_whom() {
+async fn presence_queries_are_answered_in_order_for_all_viewers() {
     let world = World::new();
     world.keep_heartbeat("a").await;
     let (one, other) =
         (world.user(PresenceVisibility::ContactsOnly).await, world.user(PresenceVisibility::Everyone).await);
     world.connect(one, "a").await;
-    let look = |viewer, user_id| Look { viewer, user_id };
-    let looks = [look(other, one), look(one, other), look(one, one), look(other, one)];
+    let look = |viewer, user_id| PresenceLookup { viewer, user_id };
+    let lookups = [look(other, one), look(one, other), look(one, one), look(other, one)];
     let offline = PresenceView::Offline { last_seen: None };
-    let seen = world.presence().look(&looks).await.unwrap();
+    let seen = world.presence().lookup(&lookups).await.unwrap();
     assert_eq!(seen, [PresenceView::Unknown, offline, PresenceView::Online, PresenceView::Unknown]);
-    assert_eq!(world.presence().look(&[]).await.unwrap(), []);
+    assert_eq!(world.presence().lookup(&[]).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_routes_are_away_an_answer_is_unknown_and_nobody_who_watches_is_shown_that() {
+async fn while_routes_are_unavailable_answers_are_unknown_and_subscribers_receive_nothing() {
     let world = World::new();
     let (viewer, user_id) =
         (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
     let mut presence = Arc::into_inner(world.presence()).unwrap();
     presence.routes = Arc::new(UnavailableRoutes);
-    let looks = [Look { viewer, user_id }];
-    assert_eq!(presence.look_or_unknown(&looks).await.unwrap(), [PresenceView::Unknown]);
-    presence.look(&looks).await.unwrap_err();
+    let lookups = [PresenceLookup { viewer, user_id }];
+    assert_eq!(presence.look_or_unknown(&lookups).await.unwrap(), [PresenceView::Unknown]);
+    presence.lookup(&lookups).await.unwrap_err();
 }

@@ -24,8 +24,8 @@ async fn watched(visibility: PresenceVisibility) -> (World, UserId, UserId) {
 
 /// The changes that the gateway received: user, status and recipients.
 fn told(world: &World) -> Vec<(UserId, &'static str, Vec<UserId>)> {
-    let news = world.told.take().into_iter();
-    news.map(|(_, _, PresenceUpdate { user_id, view, recipients })| (user_id, status(view), recipients)).collect()
+    let updates = world.told.take().into_iter();
+    updates.map(|(_, _, PresenceUpdate { user_id, view, recipients })| (user_id, status(view), recipients)).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,32 +119,32 @@ async fn viewers_excluded_by_the_setting_receive_nothing_on_a_block() {
 
 /// Gateways that are unreachable while `is_away` is set.
 struct UnreachableGateways {
-    is_away: Arc<AtomicBool>,
+    is_unavailable: Arc<AtomicBool>,
     world: World,
 }
 
 #[async_trait]
 impl PresenceNotifier for UnreachableGateways {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
-        if self.is_away.load(Ordering::SeqCst) {
+    async fn notify(&self, gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+        if self.is_unavailable.load(Ordering::SeqCst) {
             return Err(StoreError::unavailable("away"));
         }
-        self.world.told.tell(gateway, news).await
+        self.world.told.notify(gateway, updates).await
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn subscribers_are_rechecked_as_soon_as_gateways_are_reachable() {
     let (world, user, _) = watched(PresenceVisibility::Everyone).await;
-    let is_away = Arc::new(AtomicBool::new(true));
-    let gateways = UnreachableGateways { is_away: is_away.clone(), world: world.clone() };
+    let is_unavailable = Arc::new(AtomicBool::new(true));
+    let gateways = UnreachableGateways { is_unavailable: is_unavailable.clone(), world: world.clone() };
     let presence = world.presence_with(Arc::new(gateways), world.store.clone());
     run(presence.clone());
     world.set_visibility(user, PresenceVisibility::Nobody).await;
     presence.visibility_changed(user, PresenceVisibility::Everyone, PresenceVisibility::Nobody).await;
     time::sleep(10 * TIER_1).await;
     assert_eq!(told(&world), []);
-    is_away.store(false, Ordering::SeqCst);
+    is_unavailable.store(false, Ordering::SeqCst);
     time::sleep(2 * TIER_1).await;
     assert_eq!(told(&world), [(user, "offline", vec![])], "exactly once");
 }
@@ -154,10 +154,10 @@ async fn subscribers_are_rechecked_after_a_change_of_unknown_outcome() {
     let (world, user, _) = watched(PresenceVisibility::Everyone).await;
     let presence = world.presence();
     run(presence.clone());
-    presence.doubting([user]).over();
+    presence.recheck_guard([user]).over();
     time::sleep(2 * TIER_1).await;
     assert_eq!(told(&world), [], "the change was completed and announced");
-    drop(presence.doubting([user]));
+    drop(presence.recheck_guard([user]));
     time::sleep(2 * TIER_1).await;
     assert_eq!(told(&world), [(user, "offline", vec![])]);
 }

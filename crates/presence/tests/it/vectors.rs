@@ -26,11 +26,11 @@ async fn first_connection_transitions_to_online() {
     world.start();
     world.connect(observer, "gw-002").await;
     time::sleep(TIER_1).await;
-    assert_eq!(world.look(observer, user).await, PresenceView::Offline { last_seen: None });
+    assert_eq!(world.lookup(observer, user).await, PresenceView::Offline { last_seen: None });
     world.told.take();
 
     world.connect(user, "gw-002").await;
-    assert_eq!(world.look(observer, user).await, PresenceView::Online, "lookups do not wait for an announcement");
+    assert_eq!(world.lookup(observer, user).await, PresenceView::Online, "lookups do not wait for an announcement");
     time::sleep(TIER_1).await;
     assert_eq!(world.told.pushes(), [pushed(observer, user, "online")]);
 }
@@ -50,7 +50,7 @@ async fn last_connection_transitions_to_offline() {
     time::sleep(BACK_WITHIN + TIER_1).await;
     assert_eq!(world.told.pushes(), [pushed(observer, user, "offline")]);
     assert_eq!(world.last_seen(user).await, Some(gone_at));
-    assert_eq!(world.look(observer, user).await, PresenceView::Offline { last_seen: Some(gone_at) });
+    assert_eq!(world.lookup(observer, user).await, PresenceView::Offline { last_seen: Some(gone_at) });
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn multi_device_keeps_user_online() {
     world.disconnect(phone).await;
     time::sleep(EXPIRY).await;
     assert_eq!(world.told.pushes(), [], "neither the second device nor its end is a transition");
-    assert_eq!(world.look(observer, user).await, PresenceView::Online);
+    assert_eq!(world.lookup(observer, user).await, PresenceView::Online);
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,21 +83,21 @@ async fn presence_staleness_bounded_by_expiry_window() {
     time::sleep(TIER_1).await;
     world.disconnect(only).await;
     time::sleep(Duration::from_secs(14)).await;
-    assert!(matches!(world.look(observer, user).await, PresenceView::Offline { last_seen: Some(_) }));
+    assert!(matches!(world.lookup(observer, user).await, PresenceView::Offline { last_seen: Some(_) }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn server_crash_causes_entries_to_expire_within_expiry_window() {
     let (world, user, observer) = meet().await;
     world.keep_heartbeat("gw-002").await;
-    world.routes.beat(&gateway("gw-001")).await.unwrap();
+    world.routes.heartbeat(&gateway("gw-001")).await.unwrap();
     world.start();
     world.connect(observer, "gw-002").await;
     world.connect(user, "gw-001").await;
     let crashed_at = ports::Clock::now(&*world.clock);
     time::sleep(Duration::from_secs(14)).await;
     assert_eq!(world.routes.routes(user).await.unwrap().len(), 1);
-    assert_eq!(world.look(observer, user).await, PresenceView::Online);
+    assert_eq!(world.lookup(observer, user).await, PresenceView::Online);
     world.told.take();
 
     time::sleep(Duration::from_secs(2)).await;
@@ -105,5 +105,5 @@ async fn server_crash_causes_entries_to_expire_within_expiry_window() {
     assert_eq!(world.routes.on_gateway(&gateway("gw-001"), 10).await.unwrap(), [], "all its routes are swept");
     time::sleep(TIER_1).await;
     assert_eq!(world.told.pushes(), [pushed(observer, user, "offline")]);
-    assert_eq!(world.look(observer, user).await, PresenceView::Offline { last_seen: Some(crashed_at) });
+    assert_eq!(world.lookup(observer, user).await, PresenceView::Offline { last_seen: Some(crashed_at) });
 }

@@ -8,7 +8,7 @@ use domain::{
 };
 use memory::{MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser,
+    ChatWriter, Clock, ContactStore, GatewayId, Ids, MessageWriter, NewGroup, NewMessage, NewUser, PresenceLookup,
     PresenceNotifier, PresenceReader, PresenceUpdate, Route, RouteWriter, Routes, StoreError, UserKey, UserReader,
     UserUpdate, UserWriter,
 };
@@ -63,11 +63,11 @@ pub(crate) struct HidingDuringPush {
 
 #[async_trait]
 impl PresenceNotifier for HidingDuringPush {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
-        if news.iter().any(|news| news.user_id == self.user_id) {
+    async fn notify(&self, gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+        if updates.iter().any(|updates| updates.user_id == self.user_id) {
             self.world.set_visibility(self.user_id, PresenceVisibility::Nobody).await;
         }
-        self.world.told.tell(gateway, news).await
+        self.world.told.notify(gateway, updates).await
     }
 }
 
@@ -115,9 +115,9 @@ impl UserReader for CorruptUserStore {
 
 #[async_trait]
 impl PresenceNotifier for ChangeRecorder {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+    async fn notify(&self, gateway: &GatewayId, updates: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         let now = Instant::now();
-        self.0.lock().unwrap().extend(news.into_iter().map(|news| (now, gateway.clone(), news)));
+        self.0.lock().unwrap().extend(updates.into_iter().map(|updates| (now, gateway.clone(), updates)));
         Ok(())
     }
 }
@@ -176,13 +176,13 @@ impl World {
 
     pub(crate) fn presence_with(
         &self,
-        watchers: Arc<dyn PresenceNotifier>,
+        notifier: Arc<dyn PresenceNotifier>,
         users: Arc<dyn UserReader>,
     ) -> Arc<Presence> {
         Arc::new(Presence {
             routes: self.routes.clone(),
             transitions: self.routes.clone(),
-            watchers,
+            notifier,
             users,
             last_seen: self.store.clone(),
             contacts: self.store.clone(),
@@ -190,7 +190,7 @@ impl World {
             chats: self.store.clone(),
             messages: self.store.clone(),
             clock: self.clock.clone(),
-            doubts: PendingRechecks::default(),
+            rechecks: PendingRechecks::default(),
         })
     }
 
@@ -226,12 +226,12 @@ impl World {
     /// Sends heartbeats for a gateway from now on.
     pub(crate) async fn keep_heartbeat(&self, name: &str) -> AbortHandle {
         let (routes, gateway) = (self.routes.clone(), gateway(name));
-        routes.beat(&gateway).await.unwrap();
+        routes.heartbeat(&gateway).await.unwrap();
         let beats = async move {
             let mut beat = time::interval(EXPIRY / 3);
             loop {
                 beat.tick().await;
-                routes.beat(&gateway).await.unwrap();
+                routes.heartbeat(&gateway).await.unwrap();
             }
         };
         tokio::spawn(beats).abort_handle()
@@ -288,8 +288,8 @@ impl World {
         self.store.append(vec![message]).await.unwrap();
     }
 
-    pub(crate) async fn look(&self, viewer: UserId, user_id: UserId) -> PresenceView {
-        self.presence().look(&[Look { viewer, user_id }]).await.unwrap().remove(0)
+    pub(crate) async fn lookup(&self, viewer: UserId, user_id: UserId) -> PresenceView {
+        self.presence().lookup(&[PresenceLookup { viewer, user_id }]).await.unwrap().remove(0)
     }
 
     pub(crate) async fn last_seen(&self, user_id: UserId) -> Option<Timestamp> {

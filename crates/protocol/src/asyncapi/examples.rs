@@ -1,12 +1,14 @@
 use std::borrow::Cow;
+use std::time::Duration;
 
-use domain::{Body, ContentType, Sequence};
+use domain::{Body, ContentType, Sequence, UpdateAction};
 use serde_json::Value;
 
 use crate::frame::{
     ChatChangeKind, ChatUpdated, ClientFrame, ConnectionEstablished, HeartbeatAck, Inbound, MessageBody,
-    MessageExpired, Presence, PresenceSnapshot, PresenceStatus, ReceiptBody, RequestId, Resync, SendMessage,
-    SendMessageAck, ServerFrame, Sync, SyncResponse, TypingIndicator,
+    MessageExpired, MessageUpdated, Presence, PresenceSnapshot, PresenceStatus, ReactionBody, ReauthAck, ReceiptBody,
+    RequestId, Resync, SendMessage, SendMessageAck, ServerFrame, StateBody, Sync, SyncResponse, TypingIndicator,
+    UpdateBody, UpdateMessage, UpdateName,
 };
 use crate::{CloseReason, ErrorBody, ErrorCode, PROTOCOL_VERSION, story};
 
@@ -26,8 +28,18 @@ pub(super) fn from_client() -> Vec<Value> {
         ("", ClientFrame::Typing { chat_id, is_typing: true }),
         ("", ClientFrame::Typing { chat_id, is_typing: false }),
         ("send-1", ClientFrame::SendMessage(send)),
+        (
+            "update-1",
+            ClientFrame::UpdateMessage(UpdateMessage {
+                client_message_id: story::update(),
+                chat_id,
+                target: Sequence(2),
+                action: UpdateAction::React(story::reaction()),
+            }),
+        ),
         ("presence-1", ClientFrame::PresenceSubscribe { user_ids: vec![story::bob()] }),
         ("", ClientFrame::PresenceUnsubscribe { user_ids: vec![story::bob()] }),
+        ("auth-1", ClientFrame::Reauth { token: story::ACCESS_TOKEN.to_owned().into() }),
         ("beat-1", ClientFrame::Heartbeat),
     ];
     let encoded = frames.map(|(request_id, frame)| Inbound { request_id: RequestId::new(request_id), frame }.encode());
@@ -49,6 +61,7 @@ pub(super) fn from_server() -> Vec<Value> {
         created_at: story::first_moment(),
         expires_at: None,
         client_message_id: Some(story::first_send()),
+        state: None,
     };
     let second = MessageBody {
         message_id: story::second_message(),
@@ -59,6 +72,8 @@ pub(super) fn from_server() -> Vec<Value> {
         client_message_id: None,
         ..first.clone()
     };
+    let reactions = vec![ReactionBody { reaction: story::reaction(), count: 1, mine: None }];
+    let state = StateBody { revision: Sequence(4), edited_at: None, edit_count: None, reactions };
     let online = Presence { user_id: bob, status: PresenceStatus::Online, last_seen: None };
     let frames = [
         (
@@ -88,10 +103,28 @@ pub(super) fn from_server() -> Vec<Value> {
             "sync-1",
             ServerFrame::SyncResponse(SyncResponse {
                 chat_id,
-                messages: vec![first, second],
+                messages: vec![first, second.clone()],
+                updates: vec![],
+                updated_messages: vec![],
                 has_more: false,
                 next_sequence: None,
                 head_sequence: Sequence(2),
+            }),
+        ),
+        (
+            "",
+            ServerFrame::MessageUpdated(MessageUpdated {
+                update: UpdateBody {
+                    chat_id,
+                    sequence: Sequence(4),
+                    target_sequence: Sequence(2),
+                    user_id: ada,
+                    kind: UpdateName::Reacted,
+                    reaction: Some(story::reaction()),
+                    created_at: story::now(),
+                    client_message_id: Some(story::update()),
+                },
+                message: Some(MessageBody { state: Some(state), ..second }),
             }),
         ),
         (
@@ -123,6 +156,7 @@ pub(super) fn from_server() -> Vec<Value> {
             }),
         ),
         ("", ServerFrame::Resync(Resync { reason: "slow_consumer".to_owned() })),
+        ("auth-1", ServerFrame::ReauthAck(ReauthAck { expires_at: story::now() + Duration::from_secs(3600) })),
         ("beat-1", ServerFrame::HeartbeatAck(HeartbeatAck { server_time: story::now() })),
         ("send-2", ServerFrame::Error(ErrorBody::new(ErrorCode::NotAMember, "you are not a member of this chat"))),
         ("", ServerFrame::ConnectionClosing(CloseReason::ServerShutdown.closing_frame())),

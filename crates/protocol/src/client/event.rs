@@ -3,7 +3,9 @@ use std::time::Duration;
 use domain::{ChatId, ClientMessageId, ConnectionId, Sequence, UserId};
 
 use crate::ErrorBody;
-use crate::frame::{ChatUpdated, MessageBody, MessageExpired, Presence, ReceiptBody, SendMessageAck, TypingIndicator};
+use crate::frame::{
+    ChatUpdated, MessageBody, MessageExpired, MessageUpdated, Presence, ReceiptBody, SendMessageAck, TypingIndicator,
+};
 
 /// An instruction to the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +44,13 @@ pub enum ClientEvent {
     },
     /// The next message of a chat: each exactly once and in order, including the user's own.
     Message(MessageBody<'static>),
-    /// A send is durable.
+    /// The next update of a message of a chat, in one order with its messages. The message is in its new state or a
+    /// later one: of two copies, the one with the higher `revision` is newer. It is absent if it was deleted or has
+    /// expired.
+    Updated(Box<MessageUpdated<'static>>),
+    /// A send or an update is durable.
     Sent(SendMessageAck),
-    /// A send was refused permanently.
+    /// A send or an update was refused permanently.
     SendFailed {
         /// The send.
         client_message_id: ClientMessageId,

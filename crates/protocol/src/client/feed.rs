@@ -1,23 +1,60 @@
 use std::collections::BTreeMap;
 
-use domain::Sequence;
+use domain::{ChatId, Sequence};
 
-use crate::frame::MessageBody;
+use crate::frame::{MessageBody, MessageUpdated, SyncResponse};
 
-/// Puts the messages of one chat in order: each sequence once, without a gap (G7).
+/// An entry of a chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FeedEntry {
+    Message(MessageBody<'static>),
+    Update(MessageUpdated<'static>),
+}
+
+impl FeedEntry {
+    pub(super) fn chat_id(&self) -> ChatId {
+        match self {
+            Self::Message(message) => message.chat_id,
+            Self::Update(updated) => updated.update.chat_id,
+        }
+    }
+
+    pub(super) fn sequence(&self) -> Sequence {
+        match self {
+            Self::Message(message) => message.sequence,
+            Self::Update(updated) => updated.update.sequence,
+        }
+    }
+
+    /// The entries of a sync page, ascending. Each update gets its message from the page.
+    pub(super) fn of_page(page: SyncResponse<'static>) -> Vec<Self> {
+        let SyncResponse { messages, updates, updated_messages, .. } = page;
+        let mut entries: Vec<Self> = Vec::with_capacity(messages.len() + updates.len());
+        for update in updates {
+            let all = messages.iter().chain(&updated_messages);
+            let message = all.clone().find(|message| message.sequence == update.target_sequence).cloned();
+            entries.push(Self::Update(MessageUpdated { update, message }));
+        }
+        entries.extend(messages.into_iter().map(Self::Message));
+        entries.sort_by_key(Self::sequence);
+        entries
+    }
+}
+
+/// Puts the entries of one chat in order: each sequence once, without a gap (G7).
 ///
-/// The watermark is the sequence up to which nothing is missing. It advances only over the next message and over ranges
-/// that a sync has proven empty. A message above a gap is buffered. If the buffer is full the message is dropped,
+/// The watermark is the sequence up to which nothing is missing. It advances only over the next entry and over ranges
+/// that a sync has proven empty. An entry above a gap is buffered. If the buffer is full the entry is dropped,
 /// because the sync that fills the gap returns it too.
 #[derive(Debug)]
 pub(super) struct Feed {
     watermark: Sequence,
     highest_seen: Sequence,
-    early: BTreeMap<Sequence, MessageBody<'static>>,
+    early: BTreeMap<Sequence, FeedEntry>,
 }
 
 impl Feed {
-    /// Most buffered messages above a gap.
+    /// Most buffered entries above a gap.
     const EARLY_MAX: usize = 256;
 
     pub(super) fn new(watermark: Sequence) -> Self {
@@ -28,22 +65,22 @@ impl Feed {
         self.watermark
     }
 
-    /// Takes a message and returns it if it is the next one. [`next_early`](Self::next_early) may then have more.
-    pub(super) fn offer(&mut self, message: MessageBody<'static>) -> Option<MessageBody<'static>> {
-        let sequence = message.sequence;
+    /// Takes an entry and returns it if it is the next one. [`next_early`](Self::next_early) may then have more.
+    pub(super) fn offer(&mut self, entry: FeedEntry) -> Option<FeedEntry> {
+        let sequence = entry.sequence();
         self.highest_seen = self.highest_seen.max(sequence);
         if self.is_next(sequence) {
             self.watermark = sequence;
-            return Some(message);
+            return Some(entry);
         }
         if sequence > self.watermark && self.early.len() < Self::EARLY_MAX {
-            self.early.insert(sequence, message);
+            self.early.insert(sequence, entry);
         }
         None
     }
 
-    /// The next buffered message, if it follows the watermark.
-    pub(super) fn next_early(&mut self) -> Option<MessageBody<'static>> {
+    /// The next buffered entry, if it follows the watermark.
+    pub(super) fn next_early(&mut self) -> Option<FeedEntry> {
         let entry = self.early.first_entry()?;
         let sequence = *entry.key();
         if sequence.0 - 1 != self.watermark.0 {
@@ -53,17 +90,17 @@ impl Feed {
         Some(entry.remove())
     }
 
-    /// Takes a message of a sync page, and returns it if it is new. A page is complete, so there is no message between
-    /// the watermark and the next message of the page.
-    pub(super) fn offer_from_page(&mut self, message: MessageBody<'static>) -> Option<MessageBody<'static>> {
-        if message.sequence <= self.watermark {
+    /// Takes an entry of a sync page, and returns it if it is new. A page is complete, so there is no entry between
+    /// the watermark and the next entry of the page.
+    pub(super) fn offer_from_page(&mut self, entry: FeedEntry) -> Option<FeedEntry> {
+        if entry.sequence() <= self.watermark {
             return None;
         }
-        self.prove_empty(Sequence(message.sequence.0 - 1));
-        self.offer(message)
+        self.prove_empty(Sequence(entry.sequence().0 - 1));
+        self.offer(entry)
     }
 
-    /// Advances the watermark over a range that a sync has shown to hold no more messages.
+    /// Advances the watermark over a range that a sync has shown to hold no more entries.
     pub(super) fn prove_empty(&mut self, up_to: Sequence) {
         if up_to > self.watermark {
             self.watermark = up_to;
@@ -71,7 +108,7 @@ impl Feed {
         }
     }
 
-    /// Whether a message above the watermark is known to be missing.
+    /// Whether an entry above the watermark is known to be missing.
     pub(super) fn has_hole(&self) -> bool {
         self.highest_seen > self.watermark
     }
@@ -89,8 +126,8 @@ mod tests {
 
     use super::*;
 
-    fn message(sequence: u64) -> MessageBody<'static> {
-        MessageBody {
+    fn message(sequence: u64) -> FeedEntry {
+        FeedEntry::Message(MessageBody {
             message_id: MessageId::from_bytes([1; 16]),
             chat_id: ChatId::from_bytes([2; 16]),
             sequence: Sequence(sequence),
@@ -101,7 +138,8 @@ mod tests {
             created_at: Timestamp::default(),
             expires_at: None,
             client_message_id: None,
-        }
+            state: None,
+        })
     }
 
     /// Offers pushes in this order and tells which sequences come out.
@@ -109,7 +147,9 @@ mod tests {
         let mut out = Vec::new();
         for sequence in sequences {
             let next = feed.offer(message(sequence));
-            out.extend(next.into_iter().chain(std::iter::from_fn(|| feed.next_early())).map(|m| m.sequence.0));
+            out.extend(
+                next.into_iter().chain(std::iter::from_fn(|| feed.next_early())).map(|entry| entry.sequence().0),
+            );
         }
         out
     }
@@ -125,14 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn a_page_moves_the_watermark_over_what_has_expired() {
+    fn a_page_moves_the_watermark_over_expired_messages() {
         let mut feed = Feed::new(Sequence(0));
         assert_eq!(push(&mut feed, [3, 9]), [0; 0]);
-        let page: Vec<u64> =
-            [2, 5].into_iter().filter_map(|n| feed.offer_from_page(message(n))).map(|m| m.sequence.0).collect();
+        let page: Vec<u64> = [2, 5]
+            .into_iter()
+            .filter_map(|n| feed.offer_from_page(message(n)))
+            .map(|entry| entry.sequence().0)
+            .collect();
         assert_eq!(page, [2, 5], "3 has expired since its push");
         feed.prove_empty(Sequence(8));
-        assert_eq!(feed.next_early().map(|m| m.sequence), Some(Sequence(9)));
+        assert_eq!(feed.next_early().map(|entry| entry.sequence()), Some(Sequence(9)));
         assert_eq!(feed.offer_from_page(message(9)), None, "it came before");
     }
 

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use domain::ChatId;
+use domain::{ChatId, ClientMessageId};
 
 use super::backoff::{Random, pause, retry_after};
-use crate::frame::{ClientFrame, Inbound, RequestId, SendMessage};
+use crate::frame::{ClientFrame, Inbound, RequestId, SendMessage, UpdateMessage};
 use crate::{ErrorBody, Retry};
 
 /// Bounds of the send queue and of the sends in flight.
@@ -27,9 +27,32 @@ impl Default for SendBounds {
 #[error("{0} sends are waiting, which is the limit")]
 pub struct QueueFull(pub usize);
 
-/// The queue of outgoing messages, from the call of `send` to the ack.
+/// An entry that the user adds to a chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum OutgoingEntry {
+    Message(SendMessage),
+    Update(UpdateMessage),
+}
+
+impl OutgoingEntry {
+    pub(super) fn chat_id(&self) -> ChatId {
+        match self {
+            Self::Message(message) => message.chat_id,
+            Self::Update(update) => update.chat_id,
+        }
+    }
+
+    pub(super) fn client_message_id(&self) -> ClientMessageId {
+        match self {
+            Self::Message(message) => message.client_message_id,
+            Self::Update(update) => update.client_message_id,
+        }
+    }
+}
+
+/// The queue of outgoing messages and updates, from the call of `send` or `update` to the ack.
 ///
-/// Messages of one chat are sent in the order of the calls, also after a reconnect. A temporary refusal holds the whole
+/// Entries of one chat are sent in the order of the calls, also after a reconnect. A temporary refusal holds the whole
 /// chat, so that later sends cannot overtake the retry; only sends that were already in flight can.
 #[derive(Debug)]
 pub(super) struct OutgoingQueue {
@@ -59,7 +82,7 @@ pub(super) enum SendRefused {
     /// The send is retried once its chat is no longer held.
     Held,
     /// The send has failed permanently.
-    Failed(SendMessage),
+    Failed(OutgoingEntry),
     /// The send is retried with a new token.
     NeedsRefresh,
     /// The send is retried on a new connection.
@@ -81,15 +104,19 @@ impl OutgoingQueue {
         }
     }
 
-    pub(super) fn push(&mut self, send: SendMessage) -> Result<(), QueueFull> {
+    pub(super) fn push(&mut self, entry: OutgoingEntry) -> Result<(), QueueFull> {
         if self.queue.len() >= self.bounds.queue_len_max {
             return Err(QueueFull(self.queue.len()));
         }
         let order = self.next_order;
         self.next_order += 1;
-        let chat_id = send.chat_id;
+        let chat_id = entry.chat_id();
         let request_id = RequestId::new(format!("s{order}"));
-        let frame = Inbound { request_id, frame: ClientFrame::SendMessage(send) };
+        let frame = match entry {
+            OutgoingEntry::Message(message) => ClientFrame::SendMessage(message),
+            OutgoingEntry::Update(update) => ClientFrame::UpdateMessage(update),
+        };
+        let frame = Inbound { request_id, frame };
         self.queue.insert(order, PendingSend { frame, chat_id, refusals: 0, sent_at: None });
         Ok(())
     }
@@ -109,7 +136,7 @@ impl OutgoingQueue {
     }
 
     /// Removes an acknowledged send and returns it.
-    pub(super) fn acked(&mut self, order: u64) -> Option<SendMessage> {
+    pub(super) fn acked(&mut self, order: u64) -> Option<OutgoingEntry> {
         self.queue.get(&order)?.sent_at?;
         self.acks_at_this_width += 1;
         if self.acks_at_this_width >= self.bounds.in_flight_max {
@@ -167,9 +194,10 @@ impl OutgoingQueue {
         self.held.values().min().copied()
     }
 
-    fn remove(&mut self, order: u64) -> Option<SendMessage> {
+    fn remove(&mut self, order: u64) -> Option<OutgoingEntry> {
         match self.queue.remove(&order)?.frame.frame {
-            ClientFrame::SendMessage(send) => Some(send),
+            ClientFrame::SendMessage(message) => Some(OutgoingEntry::Message(message)),
+            ClientFrame::UpdateMessage(update) => Some(OutgoingEntry::Update(update)),
             _ => unreachable!("only sends are queued"),
         }
     }
@@ -179,7 +207,7 @@ impl OutgoingQueue {
 mod tests {
     use std::time::Duration;
 
-    use domain::{Body, ClientMessageId, ContentType};
+    use domain::{Body, ContentType};
 
     use super::*;
     use crate::ErrorCode;
@@ -197,12 +225,12 @@ mod tests {
         }
 
         fn push(&mut self, chat: u8, text: &str) -> Result<(), QueueFull> {
-            self.sends.push(SendMessage {
+            self.sends.push(OutgoingEntry::Message(SendMessage {
                 client_message_id: ClientMessageId::from_bytes([9; 16]),
                 chat_id: ChatId::from_bytes([chat; 16]),
                 body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
                 ttl: None,
-            })
+            }))
         }
 
         /// The sends that are sent at `millis`: order number and content.
@@ -230,7 +258,8 @@ mod tests {
         queue.push(1, "b").unwrap();
         assert_eq!(queue.push(1, "c"), Err(QueueFull(2)));
         queue.out(0);
-        assert_eq!(queue.sends.acked(0).unwrap().body.content.as_str(), "a");
+        let Some(OutgoingEntry::Message(acked)) = queue.sends.acked(0) else { panic!("it was sent") };
+        assert_eq!(acked.body.content.as_str(), "a");
         assert_eq!(queue.push(1, "c"), Ok(()));
         assert_eq!(queue.sends.acked(0), None, "an ack counts once");
         assert_eq!(queue.sends.acked(2), None, "what was not sent cannot be acked");

@@ -2,18 +2,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use domain::limits::PRESENCE_USERS_MAX;
-use domain::{ChatId, Sequence, UserId};
+use domain::{ChatId, Secret, Sequence, UserId};
 
+use super::ack_schedule::AckSchedule;
 use super::acks::Acks;
 use super::backoff::{BACKOFF, Random, SERVER_DELAY_MAX, pause_from};
-use super::feed::Feed;
+use super::feed::{Feed, FeedEntry};
 use super::look_ups::LookUps;
-use super::sends::{OutgoingQueue, QueueFull, SendBounds, SendRefused};
+use super::sends::{OutgoingEntry, OutgoingQueue, QueueFull, SendBounds, SendRefused};
 use super::syncs::{Question, SyncOutcome, SyncRefused, Syncs};
 use super::{ClientEvent, Ended, LookUpFailure, Output, RefreshFailure, StopReason};
 use crate::frame::{
     ChatChangeKind, ChatUpdated, ClientFrame, ConnectionClosing, ConnectionEstablished, Inbound, MessageBody, Outbound,
-    RequestId, SendMessage, SendMessageAck, ServerFrame, SyncResponse,
+    RequestId, SendMessage, SendMessageAck, ServerFrame, SyncResponse, UpdateMessage,
 };
 use crate::{CloseReason, ErrorBody, ErrorCode};
 
@@ -68,7 +69,7 @@ pub struct ClientSession {
 
 #[derive(Debug)]
 enum ClientSessionState {
-    Waiting { until: Instant },
+    PendingChange { until: Instant },
     Refreshing,
     Connecting { deadline: Instant },
     Greeting { deadline: Instant },
@@ -86,7 +87,7 @@ struct ConnectionTimers {
     /// When to check for a request that has timed out. It is not updated for every request; the check computes the next
     /// time.
     requests_checked_at: Option<Instant>,
-    acks_due_at: Option<Instant>,
+    acks: AckSchedule,
 }
 
 #[derive(Debug)]
@@ -119,8 +120,6 @@ impl ClientSession {
     const ABANDONED_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
     /// Timeout of a request; after it the connection counts as broken.
     const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-    /// Delay of an ack, to coalesce it with others.
-    const ACK_DELAY: Duration = Duration::from_secs(5);
     /// Heartbeat intervals without a frame after which the server counts as unreachable.
     const SILENT_INTERVALS_MAX: u32 = 3;
     /// Accepted range of the announced heartbeat interval.
@@ -164,7 +163,7 @@ impl ClientSession {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let of_state = match &self.state {
-            ClientSessionState::Waiting { until: at }
+            ClientSessionState::PendingChange { until: at }
             | ClientSessionState::Connecting { deadline: at }
             | ClientSessionState::Greeting { deadline: at } => Some(*at),
             ClientSessionState::Established(link) => {
@@ -222,7 +221,14 @@ impl ClientSession {
 
     /// Sends a message as soon as there is a connection, and retries until it is acknowledged or refused permanently.
     pub fn send(&mut self, now: Instant, message: SendMessage) -> Result<(), QueueFull> {
-        self.sends.push(message)?;
+        self.sends.push(OutgoingEntry::Message(message))?;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Updates a message, queued and retried as by [`send`](Self::send) and in one order with it.
+    pub fn update(&mut self, now: Instant, update: UpdateMessage) -> Result<(), QueueFull> {
+        self.sends.push(OutgoingEntry::Update(update))?;
         self.pump(now);
         Ok(())
     }
@@ -264,7 +270,7 @@ impl ClientSession {
         } else if chat.ack_due().is_some()
             && let ClientSessionState::Established(link) = &mut self.state
         {
-            link.acks_due_at.get_or_insert(now + Self::ACK_DELAY);
+            link.acks.stored(now, chat_id);
         }
     }
 
@@ -278,7 +284,7 @@ impl ClientSession {
             | ClientSessionState::Established(_) => {
                 self.outputs.push_back(Output::Disconnect);
             }
-            ClientSessionState::Waiting { .. } | ClientSessionState::Refreshing => {}
+            ClientSessionState::PendingChange { .. } | ClientSessionState::Refreshing => {}
         }
         self.stop(StopReason::Closed);
     }
@@ -299,7 +305,8 @@ impl ClientSession {
             ClientSessionState::Connecting { .. }
             | ClientSessionState::Greeting { .. }
             | ClientSessionState::Established(_) => self.lose(now, ended),
-            ClientSessionState::Waiting { .. } | ClientSessionState::Refreshing | ClientSessionState::Stopped => {}
+            ClientSessionState::PendingChange { .. } | ClientSessionState::Refreshing | ClientSessionState::Stopped => {
+            }
         }
     }
 
@@ -308,6 +315,15 @@ impl ClientSession {
         if let ClientSessionState::Refreshing = self.state {
             self.connect(now);
         }
+    }
+
+    /// Renews the authentication of an established connection with a new token of the session, so that it stays open when
+    /// the last one expires. Returns whether there is one. A server that refuses or does not know the frame closes the
+    /// connection at the expiry, and the session reconnects.
+    pub fn reauth(&mut self, now: Instant, token: Secret) -> bool {
+        let is_established = matches!(self.state, ClientSessionState::Established(_));
+        self.transmit(now, RequestId::new(REAUTH), ClientFrame::Reauth { token });
+        is_established
     }
 
     /// There is no new access token.
@@ -336,7 +352,7 @@ impl ClientSession {
     /// Must be called at the time of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         match &self.state {
-            ClientSessionState::Waiting { until } if now >= *until => self.connect(now),
+            ClientSessionState::PendingChange { until } if now >= *until => self.connect(now),
             ClientSessionState::Connecting { deadline } | ClientSessionState::Greeting { deadline }
                 if now >= *deadline =>
             {
@@ -358,13 +374,13 @@ impl ClientSession {
             return self.abandon(now, Ended::Lost);
         }
         link.requests_checked_at = oldest_request.map(|sent_at| sent_at + Self::REQUEST_TIMEOUT);
-        let acks_due = link.acks_due_at.is_some_and(|at| now >= at);
+        let acks_due = link.acks.take_due(now);
         if now >= link.beat_at() {
             link.last_beat = now;
             self.transmit(now, None, ClientFrame::Heartbeat);
         }
-        if acks_due {
-            self.flush_acks(now);
+        for chat_id in acks_due {
+            self.ack(now, chat_id);
         }
         self.pump(now);
     }
@@ -431,13 +447,13 @@ impl ClientSession {
         let spread = 1.0 + 0.25 * self.random.unit();
         let asked = asked.min(SERVER_DELAY_MAX).mul_f64(spread);
         let retry_in = pause_from(self.reconnect_pause, self.failures, &mut self.random).max(asked);
-        self.state = ClientSessionState::Waiting { until: now + retry_in };
+        self.state = ClientSessionState::PendingChange { until: now + retry_in };
         self.outputs.push_back(Output::Event(ClientEvent::Disconnected { retry_in }));
     }
 
     fn stop(&mut self, reason: StopReason) {
         self.state = ClientSessionState::Stopped;
-        self.tell(ClientEvent::Stopped(reason));
+        self.emit(ClientEvent::Stopped(reason));
     }
 }
 
@@ -474,13 +490,17 @@ impl ClientSession {
         self.failures = 0;
         self.refreshed = false;
         let (shortest, longest) = Self::HEARTBEAT_INTERVALS.into_inner();
+        let mut acks = AckSchedule::default();
+        for (chat_id, _) in self.chats.iter().filter(|(_, chat)| chat.ack_due().is_some()) {
+            acks.repeat(now, *chat_id);
+        }
         self.state = ClientSessionState::Established(ConnectionTimers {
             heartbeat_interval: Duration::from_millis(heartbeat_interval_ms).clamp(shortest, longest),
             last_heard: now,
             last_sent: now,
             last_beat: now,
             requests_checked_at: None,
-            acks_due_at: self.chats.values().any(|chat| chat.ack_due().is_some()).then_some(now + Self::ACK_DELAY),
+            acks,
         });
         self.outputs.push_back(Output::Event(ClientEvent::Connected { connection_id, user_id }));
         self.outputs.push_back(Output::ListChats);
@@ -495,7 +515,8 @@ impl ClientSession {
     fn handle_established(&mut self, now: Instant, request_id: Option<RequestId>, frame: ServerFrame) {
         match frame {
             ServerFrame::SendMessageAck(ack) => self.handle_ack(request_id, ack),
-            ServerFrame::Message(message) => self.handle_message(message),
+            ServerFrame::Message(message) => self.handle_entry(FeedEntry::Message(message)),
+            ServerFrame::MessageUpdated(updated) => self.handle_entry(FeedEntry::Update(updated)),
             ServerFrame::SyncResponse(page) => self.handle_page(now, request_id, page),
             ServerFrame::Error(error) => self.handle_error(now, request_id, error),
             ServerFrame::ChatUpdated(updated) => self.handle_chat_updated(updated),
@@ -504,12 +525,15 @@ impl ClientSession {
                 self.want_every_chat();
             }
             ServerFrame::ConnectionClosing(closing) => self.closing = Some(closing),
-            ServerFrame::Receipt(receipt) => self.tell(ClientEvent::Receipt(receipt)),
-            ServerFrame::MessageExpired(expired) => self.tell(ClientEvent::Expired(expired)),
-            ServerFrame::TypingIndicator(typing) => self.tell(ClientEvent::Typing(typing)),
-            ServerFrame::PresenceChanged(presence) => self.tell(ClientEvent::Presence(vec![presence])),
-            ServerFrame::PresenceSnapshot(snapshot) => self.tell(ClientEvent::Presence(snapshot.presences)),
-            ServerFrame::ConnectionEstablished(_) | ServerFrame::HeartbeatAck(_) | ServerFrame::Unknown => {}
+            ServerFrame::Receipt(receipt) => self.emit(ClientEvent::Receipt(receipt)),
+            ServerFrame::MessageExpired(expired) => self.emit(ClientEvent::Expired(expired)),
+            ServerFrame::TypingIndicator(typing) => self.emit(ClientEvent::Typing(typing)),
+            ServerFrame::PresenceChanged(presence) => self.emit(ClientEvent::Presence(vec![presence])),
+            ServerFrame::PresenceSnapshot(snapshot) => self.emit(ClientEvent::Presence(snapshot.presences)),
+            ServerFrame::ConnectionEstablished(_)
+            | ServerFrame::HeartbeatAck(_)
+            | ServerFrame::ReauthAck(_)
+            | ServerFrame::Unknown => {}
         }
     }
 
@@ -517,17 +541,23 @@ impl ClientSession {
     /// push.
     fn handle_ack(&mut self, request_id: Option<RequestId>, ack: SendMessageAck) {
         let Some(RequestNumber::Send(order)) = request(request_id) else { return };
-        let (Some(send), Some(sender_id)) = (self.sends.acked(order), self.user_id) else { return };
-        let message = MessageBody::acknowledged(send, &ack, sender_id);
-        self.tell(ClientEvent::Sent(ack));
-        self.handle_message(message);
+        let (Some(entry), Some(sender_id)) = (self.sends.acked(order), self.user_id) else { return };
+        // An update is pushed to its own connection too, with the new state of the message.
+        let message = match entry {
+            OutgoingEntry::Message(send) => Some(MessageBody::acknowledged(send, &ack, sender_id)),
+            OutgoingEntry::Update(_) => None,
+        };
+        self.emit(ClientEvent::Sent(ack));
+        if let Some(message) = message {
+            self.handle_entry(FeedEntry::Message(message));
+        }
     }
 
-    fn handle_message(&mut self, message: MessageBody<'static>) {
-        let chat_id = message.chat_id;
-        let Some(chat) = self.chats.get_mut(&chat_id) else { return self.discover(chat_id, message.sequence) };
-        if let Some(message) = chat.feed.offer(message) {
-            hand_out(&mut self.outputs, chat, message);
+    fn handle_entry(&mut self, entry: FeedEntry) {
+        let chat_id = entry.chat_id();
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return self.discover(chat_id, entry.sequence()) };
+        if let Some(entry) = chat.feed.offer(entry) {
+            hand_out(&mut self.outputs, chat, entry);
             hand_out_early(&mut self.outputs, chat);
         }
         if chat.feed.has_hole() {
@@ -540,20 +570,22 @@ impl ClientSession {
         let Some(Question { chat_id, after, .. }) = self.syncs.answered(id) else { return };
         let Some(chat) = self.chats.get_mut(&chat_id) else { return };
         debug_assert!(after <= chat.feed.watermark(), "a watermark never decreases while a sync is in flight");
-        let last_sent = page.messages.last().map_or(after, |message| message.sequence);
-        for message in page.messages {
-            if let Some(message) = chat.feed.offer_from_page(message) {
-                hand_out(&mut self.outputs, chat, message);
+        let (has_more, next_sequence, head_sequence) = (page.has_more, page.next_sequence, page.head_sequence);
+        let mut last_sent = after;
+        for entry in FeedEntry::of_page(page) {
+            last_sent = last_sent.max(entry.sequence());
+            if let Some(entry) = chat.feed.offer_from_page(entry) {
+                hand_out(&mut self.outputs, chat, entry);
             }
         }
-        let examined = match (page.has_more, page.next_sequence) {
-            (false, _) => page.head_sequence,
+        let examined = match (has_more, next_sequence) {
+            (false, _) => head_sequence,
             (true, Some(next)) => Sequence(next.0.saturating_sub(1)),
             (true, None) => last_sent,
         };
         chat.feed.prove_empty(examined);
         hand_out_early(&mut self.outputs, chat);
-        let outcome = match (page.has_more || chat.feed.has_hole(), chat.feed.watermark() > after) {
+        let outcome = match (has_more || chat.feed.has_hole(), chat.feed.watermark() > after) {
             (false, _) => SyncOutcome::Complete,
             (true, true) => SyncOutcome::More,
             (true, false) => SyncOutcome::Stuck,
@@ -563,18 +595,22 @@ impl ClientSession {
         if chat.ack_due().is_some()
             && let ClientSessionState::Established(link) = &mut self.state
         {
-            link.acks_due_at.get_or_insert(now + Self::ACK_DELAY);
+            link.acks.proven(now, chat_id);
         }
     }
 
     fn handle_error(&mut self, now: Instant, request_id: Option<RequestId>, error: ErrorBody) {
+        if request_id.as_ref().is_some_and(|request_id| request_id.as_str() == REAUTH) {
+            return;
+        }
         match request(request_id) {
             Some(RequestNumber::Send(order)) => match self.sends.refused(now, order, &error, &mut self.random) {
                 SendRefused::Held | SendRefused::Unknown => {}
                 SendRefused::NeedsRefresh => self.abandon(now, TOKEN_REFUSED),
                 SendRefused::NeedsReconnect => self.abandon(now, Ended::Lost),
-                SendRefused::Failed(SendMessage { client_message_id, chat_id, .. }) => {
-                    self.tell(ClientEvent::SendFailed { client_message_id, chat_id, error });
+                SendRefused::Failed(entry) => {
+                    let (client_message_id, chat_id) = (entry.client_message_id(), entry.chat_id());
+                    self.emit(ClientEvent::SendFailed { client_message_id, chat_id, error });
                 }
             },
             Some(RequestNumber::Sync(id)) => {
@@ -584,7 +620,7 @@ impl ClientSession {
             }
             // A slow-consumer warning needs no reaction except to keep reading.
             None if error.code == ErrorCode::SlowConsumer => {}
-            None => self.tell(ClientEvent::Refused(error)),
+            None => self.emit(ClientEvent::Refused(error)),
         }
     }
 
@@ -597,16 +633,16 @@ impl ClientSession {
             (SyncRefused::GivenUp, ErrorCode::InvalidSequence, Some(head_sequence)) => {
                 self.chats.insert(chat_id, TrackedChat::at(head_sequence));
                 self.reads.remove(&chat_id);
-                self.tell(ClientEvent::WatermarkReset { chat_id, head_sequence });
+                self.emit(ClientEvent::WatermarkReset { chat_id, head_sequence });
             }
             (SyncRefused::GivenUp, ErrorCode::NotAMember | ErrorCode::NotFound, _) => self.drop_chat(chat_id),
-            (SyncRefused::GivenUp, ..) => self.tell(ClientEvent::Refused(error)),
+            (SyncRefused::GivenUp, ..) => self.emit(ClientEvent::Refused(error)),
         }
     }
 
     fn handle_chat_updated(&mut self, updated: ChatUpdated) {
         let ChatUpdated { chat_id, change, user_id } = updated;
-        self.tell(ClientEvent::ChatUpdated(updated));
+        self.emit(ClientEvent::ChatUpdated(updated));
         if change == ChatChangeKind::MemberRemoved && user_id == self.user_id {
             self.drop_chat(chat_id);
         } else {
@@ -620,7 +656,7 @@ impl ClientSession {
         self.syncs.forget(chat_id);
         self.reads.remove(&chat_id);
         if self.chats.remove(&chat_id).is_some() {
-            self.tell(ClientEvent::ChatGone { chat_id });
+            self.emit(ClientEvent::ChatGone { chat_id });
         }
     }
 }
@@ -651,13 +687,11 @@ impl ClientSession {
         for chat_id in due {
             self.ack(now, chat_id);
         }
-        if let ClientSessionState::Established(link) = &mut self.state {
-            link.acks_due_at = None;
-        }
     }
 
     fn ack(&mut self, now: Instant, chat_id: ChatId) {
-        let ClientSessionState::Established(_) = self.state else { return };
+        let ClientSessionState::Established(link) = &mut self.state else { return };
+        link.acks.remove(chat_id);
         let Some(chat) = self.chats.get_mut(&chat_id) else { return };
         if let Some(sequence) = chat.ack_due() {
             chat.acks.ack(sequence);
@@ -681,7 +715,7 @@ impl ClientSession {
         }
     }
 
-    fn tell(&mut self, event: ClientEvent) {
+    fn emit(&mut self, event: ClientEvent) {
         self.outputs.push_back(Output::Event(event));
     }
 }
@@ -699,12 +733,15 @@ impl ConnectionTimers {
 
     fn deadlines(&self) -> impl Iterator<Item = Instant> {
         let always = [self.beat_at(), self.silent_at()].into_iter();
-        always.chain([self.requests_checked_at, self.acks_due_at].into_iter().flatten())
+        always.chain([self.requests_checked_at, self.acks.next_due()].into_iter().flatten())
     }
 }
 
 /// A token that is refused during a connection is handled like one refused in the handshake.
 const TOKEN_REFUSED: Ended = Ended::Refused { status: 401, retry_after: None };
+
+/// The request id of a renewed authentication.
+const REAUTH: &str = "reauth";
 
 /// A request, parsed from its request id.
 enum RequestNumber {
@@ -727,13 +764,16 @@ fn head_sequence(error: &ErrorBody) -> Option<Sequence> {
     error.details.as_ref()?.get("head_sequence")?.as_u64().map(Sequence)
 }
 
-fn hand_out(outputs: &mut VecDeque<Output>, chat: &mut TrackedChat, message: MessageBody<'static>) {
-    chat.acks.hand_out(message.sequence);
-    outputs.push_back(Output::Event(ClientEvent::Message(message)));
+fn hand_out(outputs: &mut VecDeque<Output>, chat: &mut TrackedChat, entry: FeedEntry) {
+    chat.acks.hand_out(entry.sequence());
+    outputs.push_back(Output::Event(match entry {
+        FeedEntry::Message(message) => ClientEvent::Message(message),
+        FeedEntry::Update(updated) => ClientEvent::Updated(Box::new(updated)),
+    }));
 }
 
 fn hand_out_early(outputs: &mut VecDeque<Output>, chat: &mut TrackedChat) {
-    while let Some(message) = chat.feed.next_early() {
-        hand_out(outputs, chat, message);
+    while let Some(entry) = chat.feed.next_early() {
+        hand_out(outputs, chat, entry);
     }
 }

@@ -29,7 +29,7 @@ struct SyncProgress {
 
 #[derive(Debug, PartialEq, Eq)]
 enum SyncPhase {
-    Waiting,
+    PendingChange,
     /// If `again`, messages may have been missed after the request was sent.
     Asked {
         again: bool,
@@ -79,7 +79,7 @@ impl Syncs {
     pub(super) fn want(&mut self, chat_id: ChatId) {
         self.chats.entry(chat_id).or_insert_with(|| {
             self.turns.push_back(chat_id);
-            SyncProgress { phase: SyncPhase::Waiting, failures: 0 }
+            SyncProgress { phase: SyncPhase::PendingChange, failures: 0 }
         });
     }
 
@@ -104,7 +104,7 @@ impl Syncs {
         }
         self.paused_until = None;
         while let Some(chat_id) = self.turns.pop_front() {
-            let waiting = self.chats.get_mut(&chat_id).filter(|progress| progress.phase == SyncPhase::Waiting);
+            let waiting = self.chats.get_mut(&chat_id).filter(|progress| progress.phase == SyncPhase::PendingChange);
             let (Some(progress), Some(after)) = (waiting, watermark(chat_id)) else { continue };
             progress.phase = SyncPhase::Asked { again: false };
             let id = self.next_id;
@@ -140,7 +140,7 @@ impl Syncs {
                 self.paused_until = Some(now + pause(progress.failures, random));
             }
         }
-        progress.phase = SyncPhase::Waiting;
+        progress.phase = SyncPhase::PendingChange;
         self.turns.push_back(chat_id);
     }
 
@@ -170,7 +170,7 @@ impl Syncs {
             }
         };
         self.paused_until = self.paused_until.max(Some(now + delay));
-        progress.phase = SyncPhase::Waiting;
+        progress.phase = SyncPhase::PendingChange;
         // A refused chat goes back to the front of the queue, so it does not lose its turn.
         self.turns.push_front(chat_id);
         SyncRefused::Paused
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_chat_is_synced_once_when_it_comes_back() {
+    fn a_removed_chat_is_synced_once_when_it_returns() {
         let (mut syncs, now) = (Syncs::default(), Instant::now());
         syncs.want(chat(1));
         syncs.forget(chat(1));

@@ -65,6 +65,25 @@ fn fifteen_idle_seconds_close_with_4008_and_any_frame_resets_the_timeout() {
 }
 
 #[test]
+fn a_new_token_moves_the_end_of_the_connection() {
+    const REAUTH: &str = r#"{"type":"reauth","request_id":"r1","payload":{"token":"secret"}}"#;
+    let mut driver = ConnectionHarness::new();
+    assert_eq!(
+        driver.text(3590, REAUTH),
+        [r#"Reauth { request_id: RequestId("r1"), token: Secret(***) }"#],
+        "no output shows the token"
+    );
+    driver.connection.handle_reauthenticated(driver.at(7000), None);
+    assert_eq!(driver.timeout(3600), [""; 0]);
+    assert_eq!(driver.text(6995, REAUTH).len(), 1);
+    let refused = ErrorBody::new(ErrorCode::Unauthorized, "another user");
+    driver.connection.handle_failure(driver.at(6996), RequestId::new("r1").as_ref(), refused);
+    assert_eq!(driver.outputs(), ["UNAUTHORIZED"]);
+    assert_eq!(driver.timeout(6999), [""; 0]);
+    assert_eq!(driver.timeout(7000), ["closing token_expired", "close 4001"]);
+}
+
+#[test]
 fn ten_invalid_frames_within_a_minute_close_with_1002() {
     let mut driver = ConnectionHarness::new();
     for n in 0..9 {

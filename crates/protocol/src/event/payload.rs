@@ -4,15 +4,19 @@ use std::borrow::Cow;
 
 use domain::{
     Body, ChatId, ChatName, ChatType, ClientMessageId, ConnectionId, Content, ContentType, EventBody, MembershipChange,
-    Message, MessageId, Metadata, Role, Sequence, Timestamp, Ttl, UserId,
+    Message, MessageId, MessageUpdate, Metadata, Reaction, Role, Sequence, Timestamp, Ttl, UpdateKind, UserId,
 };
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::EventError;
+use crate::frame::{StateBody, UpdateName};
+use crate::schema;
 
-/// The content of an event: a message, which every store keeps as a row of its own, or a change, which only the event
-/// has.
+/// The content of an event: a message or an update of one, which every store keeps as a row of its own, or a change,
+/// which only the event has.
 pub enum EventContent<'a> {
     /// A message was persisted.
     Message {
@@ -20,6 +24,13 @@ pub enum EventContent<'a> {
         message: &'a Message,
         /// The connection that the send came from.
         origin_connection_id: Option<ConnectionId>,
+    },
+    /// A message was updated.
+    Update {
+        /// The update.
+        update: &'a MessageUpdate,
+        /// The message after it.
+        message: Option<&'a Message>,
     },
     /// Any other event.
     Change(ChangePayload),
@@ -30,6 +41,9 @@ impl<'a> From<&'a EventBody> for EventContent<'a> {
         Self::Change(match body {
             EventBody::MessagePersisted { message, origin_connection_id } => {
                 return Self::Message { message, origin_connection_id: *origin_connection_id };
+            }
+            EventBody::MessageUpdated { update, message } => {
+                return Self::Update { update, message: message.as_ref() };
             }
             EventBody::MembershipChanged { chat_id, user_id, change, role, changed_by } => {
                 ChangePayload::MembershipChanged(MembershipChanged {
@@ -133,6 +147,20 @@ macro_rules! changes {
         }
 
         impl ChangePayload {
+            /// The schema of the payload of each event, in JSON.
+            pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+                vec![$((stringify!($name), {
+                    let (mut properties, mut required) = (Map::new(), Vec::<&str>::new());
+                    $(
+                        properties.insert(stringify!($field).to_owned(), <$type as PayloadField>::schema());
+                        if !<$type as PayloadField>::IS_OPTIONAL {
+                            required.push(stringify!($field));
+                        }
+                    )+
+                    json!({ "type": "object", "properties": properties, "required": required })
+                })),+]
+            }
+
             /// Parses the fields of an event of the given type.
             pub fn parse<'de, D>(event_type: &str, fields: D) -> Result<Self, EventError>
             where
@@ -157,6 +185,7 @@ macro_rules! changes {
         pub fn event_type(body: &EventBody) -> &'static str {
             match body {
                 EventBody::MessagePersisted { .. } => MessagePersisted::TYPE,
+                EventBody::MessageUpdated { .. } => MessageUpdated::TYPE,
                 $(EventBody::$name { .. } => stringify!($name),)+
             }
         }
@@ -203,26 +232,57 @@ impl ChangePayload {
 
 struct ChangeFields<'a>(&'a ChangePayload);
 
-/// Whether JSON leaves a field out.
-trait Absent {
+/// A field of a payload in JSON.
+trait PayloadField {
+    /// Whether JSON may leave the field out.
+    const IS_OPTIONAL: bool = false;
+
+    /// Whether JSON leaves this value out.
     fn is_absent(&self) -> bool {
         false
     }
+
+    fn schema() -> Value;
 }
 
-impl<T> Absent for Option<T> {
+impl<T: PayloadField> PayloadField for Option<T> {
+    const IS_OPTIONAL: bool = true;
+
     fn is_absent(&self) -> bool {
         self.is_none()
     }
+
+    fn schema() -> Value {
+        T::schema()
+    }
 }
 
-impl<T> Absent for Vec<T> {}
-impl Absent for ChangeType {}
-impl Absent for ChatId {}
-impl Absent for ChatType {}
-impl Absent for Role {}
-impl Absent for String {}
-impl Absent for UserId {}
+impl<T: PayloadField> PayloadField for Vec<T> {
+    fn schema() -> Value {
+        json!({ "type": "array", "items": T::schema() })
+    }
+}
+
+macro_rules! payload_fields {
+    ($($field:ty: $schema:tt,)+) => {$(
+        impl PayloadField for $field {
+            fn schema() -> Value {
+                json!($schema)
+            }
+        }
+    )+};
+}
+
+payload_fields! {
+    ChangeType: { "type": "string", "enum": [ChangeType::Added, ChangeType::Removed, ChangeType::RoleChanged] },
+    ChatId: { "$ref": "#/components/schemas/ChatId" },
+    ChatType: { "$ref": "#/components/schemas/ChatType" },
+    Role: { "$ref": "#/components/schemas/Role" },
+    Sequence: { "type": "integer", "minimum": 1 },
+    String: { "type": "string" },
+    UserId: { "$ref": "#/components/schemas/UserId" },
+    u64: { "type": "integer", "minimum": 1 },
+}
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -253,23 +313,41 @@ impl From<ChangeType> for MembershipChange {
 }
 
 /// The payload of `MessagePersisted`, in JSON alone.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(description = "A message that was sent.")]
 pub(super) struct MessagePersisted<'a> {
+    #[schema(value_type = schema::MessageId)]
     message_id: MessageId,
+    #[schema(value_type = schema::ChatId)]
     chat_id: ChatId,
+    #[schema(value_type = u64)]
     sequence: Sequence,
+    #[schema(value_type = schema::UserId)]
     sender_id: UserId,
     #[serde(borrow)]
+    #[schema(value_type = String, min_length = 1)]
     content: Cow<'a, str>,
+    #[schema(value_type = schema::ContentType)]
     content_type: ContentType,
+    /// The JSON object that the sender attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Map<String, Value>, required = false)]
     metadata: Option<Cow<'a, Metadata>>,
+    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    #[schema(value_type = String, format = "uuid")]
     client_message_id: ClientMessageId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
     expires_at: Option<Timestamp>,
+    /// The connection that the send came from. The message is not pushed to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::ConnectionId, required = false)]
     origin_connection_id: Option<ConnectionId>,
+    /// Present if the message was updated before this was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    state: Option<StateBody>,
 }
 
 impl<'a> MessagePersisted<'a> {
@@ -289,6 +367,7 @@ impl<'a> MessagePersisted<'a> {
             client_message_id: message.client_message_id,
             expires_at: message.expires_at,
             origin_connection_id,
+            state: StateBody::of(&message.state),
         }
     }
 }
@@ -297,7 +376,16 @@ impl TryFrom<MessagePersisted<'_>> for EventBody {
     type Error = EventError;
 
     fn try_from(persisted: MessagePersisted<'_>) -> Result<Self, EventError> {
-        let message = Message {
+        let origin_connection_id = persisted.origin_connection_id;
+        Ok(Self::MessagePersisted { message: persisted.try_into()?, origin_connection_id })
+    }
+}
+
+impl TryFrom<MessagePersisted<'_>> for Message {
+    type Error = EventError;
+
+    fn try_from(persisted: MessagePersisted<'_>) -> Result<Self, EventError> {
+        Ok(Self {
             message_id: persisted.message_id,
             chat_id: persisted.chat_id,
             sequence: persisted.sequence,
@@ -307,7 +395,88 @@ impl TryFrom<MessagePersisted<'_>> for EventBody {
                 .with_metadata(persisted.metadata.map(Cow::into_owned)),
             created_at: persisted.created_at,
             expires_at: persisted.expires_at,
+            state: persisted.state.map(Into::into).unwrap_or_default(),
+        })
+    }
+}
+
+/// The payload of `MessageUpdated`, in JSON alone.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(description = "A message that was edited or deleted, or that a member reacted to.")]
+pub(super) struct MessageUpdated<'a> {
+    #[schema(value_type = schema::MessageId)]
+    update_id: MessageId,
+    #[schema(value_type = schema::ChatId)]
+    chat_id: ChatId,
+    #[schema(value_type = u64)]
+    sequence: Sequence,
+    /// The sequence of the message.
+    #[schema(value_type = u64)]
+    target_sequence: Sequence,
+    #[schema(value_type = schema::UserId)]
+    user_id: UserId,
+    #[schema(value_type = schema::UpdateKind)]
+    kind: UpdateName,
+    /// The reaction that was added or removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    reaction: Option<Reaction>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = "uuid")]
+    client_message_id: ClientMessageId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    expires_at: Option<Timestamp>,
+    /// The message after the update, or in a later state; absent if it was deleted or has expired.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<MessagePersisted<'static>>, required = false)]
+    message: Option<MessagePersisted<'a>>,
+}
+
+impl<'a> MessageUpdated<'a> {
+    /// The type of the event.
+    pub(super) const TYPE: &'static str = "MessageUpdated";
+
+    pub(super) fn new(update: &MessageUpdate, message: Option<&'a Message>) -> Self {
+        Self {
+            update_id: update.update_id,
+            chat_id: update.chat_id,
+            sequence: update.sequence,
+            target_sequence: update.target,
+            user_id: update.user_id,
+            kind: (&update.kind).into(),
+            reaction: update.kind.reaction().cloned(),
+            created_at: update.created_at,
+            client_message_id: update.client_message_id,
+            expires_at: update.expires_at,
+            message: message.map(|message| MessagePersisted::new(message, None)),
+        }
+    }
+}
+
+impl TryFrom<MessageUpdated<'_>> for EventBody {
+    type Error = EventError;
+
+    fn try_from(updated: MessageUpdated<'_>) -> Result<Self, EventError> {
+        let kind = match (updated.kind, updated.reaction) {
+            (UpdateName::Edited, _) => UpdateKind::Edited,
+            (UpdateName::Deleted, _) => UpdateKind::Deleted,
+            (UpdateName::Reacted, Some(reaction)) => UpdateKind::Reacted(reaction),
+            (UpdateName::Unreacted, Some(reaction)) => UpdateKind::Unreacted(reaction),
+            (UpdateName::Reacted | UpdateName::Unreacted | UpdateName::Unknown, _) => return Err(EventError::Update),
         };
-        Ok(Self::MessagePersisted { message, origin_connection_id: persisted.origin_connection_id })
+        let update = MessageUpdate {
+            update_id: updated.update_id,
+            chat_id: updated.chat_id,
+            sequence: updated.sequence,
+            user_id: updated.user_id,
+            client_message_id: updated.client_message_id,
+            target: updated.target_sequence,
+            kind,
+            created_at: updated.created_at,
+            expires_at: updated.expires_at,
+        };
+        Ok(Self::MessageUpdated { update, message: updated.message.map(Message::try_from).transpose()? })
     }
 }

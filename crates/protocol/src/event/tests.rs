@@ -1,6 +1,7 @@
 use domain::{
-    Body, ChatName, ChatType, ClientMessageId, ConnectionId, ContentType, EventBody, MembershipChange, Message,
-    MessageId, Role, Sequence, Ttl, UserId,
+    Body, ChatName, ChatType, ClientMessageId, ConnectionId, ContentType, Edited, EventBody, EventNumber,
+    MembershipChange, Message, MessageId, MessageState, MessageUpdate, ReactionCount, Role, Sequence, Ttl, UpdateKind,
+    UserId,
 };
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -25,15 +26,18 @@ fn message(expires_at: Option<Timestamp>) -> Message {
         body: Body::new("Hello, \"world\"!".to_owned().try_into().unwrap(), ContentType::Text),
         created_at: Timestamp::from_millis(1_769_783_400_000),
         expires_at,
+        state: MessageState::default(),
     }
 }
 
 fn check(body: EventBody, position: Option<u64>, expected: Expect) {
-    let event =
-        Event { event_id: EventId::from_bytes([5; 16]), event_time: Timestamp::from_millis(1_769_783_400_007), body };
+    let (event_id, event_time) = (EventId::from_bytes([5; 16]), Timestamp::from_millis(1_769_783_400_007));
+    let event_number = position.map(|_| EventNumber(51));
+    let event = Event { event_id, event_time, event_number, body };
     let envelope = EventEnvelope { event: Cow::Borrowed(&event), position };
     let text = envelope.encode();
     expected.assert_eq(std::str::from_utf8(&text).unwrap());
+    asyncapi::assert_described("Event", &text);
     assert_eq!(EventEnvelope::parse(&text).unwrap(), envelope, "it round-trips");
 }
 
@@ -49,7 +53,7 @@ fn a_message_event_has_the_sent_fields_and_the_origin_connection() {
         },
         Some(12),
         expect![[
-            r#"{"event_type":"MessagePersisted","event_id":"evt_050M2GA1850M2GA1850M2GA185","event_time":"2026-01-30T14:30:00.007Z","event_version":1,"partition_key":"chat_02081040G2081040G2081040G2","payload":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"Hello, \"world\"!","content_type":"text/plain","metadata":{"order":7},"created_at":"2026-01-30T14:30:00.000Z","client_message_id":"04040404-0404-0404-0404-040404040404","expires_at":"2026-01-30T14:31:00.000Z","origin_connection_id":"conn_060R30C1G60R30C1G60R30C1G6"},"position":12}"#
+            r#"{"event_type":"MessagePersisted","event_id":"evt_050M2GA1850M2GA1850M2GA185","event_time":"2026-01-30T14:30:00.007Z","event_version":1,"partition_key":"chat_02081040G2081040G2081040G2","event_number":51,"payload":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"Hello, \"world\"!","content_type":"text/plain","metadata":{"order":7},"created_at":"2026-01-30T14:30:00.000Z","client_message_id":"04040404-0404-0404-0404-040404040404","expires_at":"2026-01-30T14:31:00.000Z","origin_connection_id":"conn_060R30C1G60R30C1G60R30C1G6"},"position":12}"#
         ]],
     );
     check(
@@ -57,6 +61,41 @@ fn a_message_event_has_the_sent_fields_and_the_origin_connection() {
         None,
         expect![[
             r#"{"event_type":"MessagePersisted","event_id":"evt_050M2GA1850M2GA1850M2GA185","event_time":"2026-01-30T14:30:00.007Z","event_version":1,"partition_key":"chat_02081040G2081040G2081040G2","payload":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"Hello, \"world\"!","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z","client_message_id":"04040404-0404-0404-0404-040404040404"}}"#
+        ]],
+    );
+}
+
+#[test]
+fn an_update_event_has_the_message_in_its_new_state_unless_it_is_gone() {
+    let update = |kind| MessageUpdate {
+        update_id: MessageId::from_bytes([8; 16]),
+        chat_id: chat_id(),
+        sequence: Sequence(49),
+        user_id: user_id(),
+        client_message_id: ClientMessageId::from_bytes([9; 16]),
+        target: Sequence(47),
+        kind,
+        created_at: Timestamp::from_millis(1_769_783_400_000),
+        expires_at: None,
+    };
+    let state = MessageState {
+        revision: Sequence(49),
+        edited: Some(Edited { at: Timestamp::from_millis(1_769_783_400_000), count: 2 }),
+        reactions: vec![ReactionCount { reaction: "👍".parse().unwrap(), count: 3 }],
+    };
+    let reacted = UpdateKind::Reacted("👍".parse().unwrap());
+    check(
+        EventBody::MessageUpdated { update: update(reacted), message: Some(Message { state, ..message(None) }) },
+        Some(12),
+        expect![[
+            r#"{"event_type":"MessageUpdated","event_id":"evt_050M2GA1850M2GA1850M2GA185","event_time":"2026-01-30T14:30:00.007Z","event_version":1,"partition_key":"chat_02081040G2081040G2081040G2","event_number":51,"payload":{"update_id":"msg_081040G2081040G2081040G208","chat_id":"chat_02081040G2081040G2081040G2","sequence":49,"target_sequence":47,"user_id":"user_030C1G60R30C1G60R30C1G60R3","kind":"reacted","reaction":"👍","created_at":"2026-01-30T14:30:00.000Z","client_message_id":"09090909-0909-0909-0909-090909090909","message":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"Hello, \"world\"!","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z","client_message_id":"04040404-0404-0404-0404-040404040404","state":{"revision":49,"edited_at":"2026-01-30T14:30:00.000Z","edit_count":2,"reactions":[{"reaction":"👍","count":3}]}}},"position":12}"#
+        ]],
+    );
+    check(
+        EventBody::MessageUpdated { update: update(UpdateKind::Deleted), message: None },
+        None,
+        expect![[
+            r#"{"event_type":"MessageUpdated","event_id":"evt_050M2GA1850M2GA1850M2GA185","event_time":"2026-01-30T14:30:00.007Z","event_version":1,"partition_key":"chat_02081040G2081040G2081040G2","payload":{"update_id":"msg_081040G2081040G2081040G208","chat_id":"chat_02081040G2081040G2081040G2","sequence":49,"target_sequence":47,"user_id":"user_030C1G60R30C1G60R30C1G60R3","kind":"deleted","created_at":"2026-01-30T14:30:00.000Z","client_message_id":"09090909-0909-0909-0909-090909090909"}}"#
         ]],
     );
 }
@@ -227,8 +266,10 @@ fn bodies() -> impl Strategy<Value = EventBody> {
 
 fn envelopes() -> impl Strategy<Value = EventEnvelope<'static>> {
     let times = (0..Timestamp::MAX.as_millis()).prop_map(Timestamp::from_millis);
-    (any::<[u8; 16]>(), times, bodies(), any::<Option<u64>>()).prop_map(|(id, event_time, body, position)| {
-        let event = Event { event_id: EventId::from_bytes(id), event_time, body };
+    let numbers = any::<(Option<u64>, Option<u64>)>();
+    (any::<[u8; 16]>(), times, bodies(), numbers).prop_map(|(id, event_time, body, (event_number, position))| {
+        let event_number = event_number.map(EventNumber);
+        let event = Event { event_id: EventId::from_bytes(id), event_time, event_number, body };
         EventEnvelope { event: Cow::Owned(event), position }
     })
 }

@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::Described;
+use super::update::UpdatePayload;
+use crate::integer::{integer, optional_integer};
 use crate::schema;
 
 macro_rules! client_frames {
@@ -46,6 +48,8 @@ macro_rules! client_frames {
 client_frames! {
     /// Sends a message.
     SendMessage(SendMessagePayload) = "send_message",
+    /// Edits or deletes a message, or reacts to it.
+    UpdateMessage(UpdatePayload) = "update_message",
     /// Acknowledges messages that have arrived and are stored.
     Ack(AckPayload) = "ack",
     /// Marks messages as read.
@@ -60,6 +64,8 @@ client_frames! {
     PresenceSubscribe(UsersPayload) = "presence_subscribe",
     /// Ends presence subscriptions.
     PresenceUnsubscribe(UsersPayload) = "presence_unsubscribe",
+    /// Renews the authentication of the connection with a new access token of its session.
+    Reauth(ReauthPayload) = "reauth",
     /// Proves that the client is alive.
     Heartbeat(HeartbeatPayload) = "heartbeat",
 }
@@ -68,9 +74,10 @@ impl ClientFrameType {
     /// The type of the reply, if there is one.
     pub(crate) fn answer(self) -> Option<&'static str> {
         match self {
-            Self::SendMessage => Some("send_message_ack"),
+            Self::SendMessage | Self::UpdateMessage => Some("send_message_ack"),
             Self::SyncRequest => Some("sync_response"),
             Self::PresenceSubscribe => Some("presence_snapshot"),
+            Self::Reauth => Some("reauth_ack"),
             Self::Heartbeat => Some("heartbeat_ack"),
             Self::Ack | Self::MarkRead | Self::TypingStart | Self::TypingStop | Self::PresenceUnsubscribe => None,
         }
@@ -102,7 +109,7 @@ pub(crate) struct SendMessagePayload {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metadata: Option<Map<String, Value>>,
     /// Lifetime of the message; defaults to that of the chat.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_integer", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]
     pub(crate) ttl_seconds: Option<u64>,
 }
@@ -114,6 +121,7 @@ pub(super) struct AckPayload {
     #[schema(value_type = schema::ChatId)]
     pub(super) chat_id: ChatId,
     /// All messages up to this sequence have arrived and are stored.
+    #[serde(deserialize_with = "integer")]
     #[schema(value_type = u64)]
     pub(super) last_acked_sequence: Sequence,
 }
@@ -125,6 +133,7 @@ pub(super) struct MarkReadPayload {
     #[schema(value_type = schema::ChatId)]
     pub(super) chat_id: ChatId,
     /// All messages up to this sequence have been read.
+    #[serde(deserialize_with = "integer")]
     #[schema(value_type = u64)]
     pub(super) last_read_sequence: Sequence,
 }
@@ -136,9 +145,11 @@ pub(super) struct SyncPayload {
     #[schema(value_type = schema::ChatId)]
     pub(super) chat_id: ChatId,
     /// The client has all messages up to this sequence; 0 for none.
+    #[serde(deserialize_with = "integer")]
     #[schema(value_type = u64)]
     pub(super) last_acked_sequence: Sequence,
     /// Most messages in the reply: 100 by default, at most 500.
+    #[serde(default, deserialize_with = "optional_integer")]
     #[schema(minimum = 1)]
     pub(super) limit: Option<i64>,
 }
@@ -149,6 +160,15 @@ pub(super) struct SyncPayload {
 pub(super) struct TypingPayload {
     #[schema(value_type = schema::ChatId)]
     pub(super) chat_id: ChatId,
+}
+
+/// Payload of `reauth`.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Reauth)]
+pub(super) struct ReauthPayload {
+    /// An access token of the same user and session. The connection closes when it expires.
+    #[schema(min_length = 1)]
+    pub(super) token: String,
 }
 
 /// Payload of `presence_subscribe` and `presence_unsubscribe`.

@@ -1,15 +1,20 @@
 use std::borrow::Cow;
 
 use domain::limits::{PRESENCE_USERS_MAX, SYNC_PAGE_DEFAULT, SYNC_PAGE_MAX};
-use domain::{Body, ChatId, ClientMessageId, Content, ContentError, ContentType, Metadata, Sequence, Ttl, UserId};
+use domain::{
+    Body, ChatId, ClientMessageId, Content, ContentError, ContentType, Metadata, Secret, Sequence, Ttl, UserId,
+};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::RequestId;
 use super::client_payload::{
-    AckPayload, ClientFrameType, HeartbeatPayload, MarkReadPayload, SendMessagePayload, SyncPayload, TypingPayload,
-    UsersPayload,
+    AckPayload, ClientFrameType, HeartbeatPayload, MarkReadPayload, ReauthPayload, SendMessagePayload, SyncPayload,
+    TypingPayload, UsersPayload,
 };
+use super::update::{UpdateMessage, UpdatePayload};
 use crate::{ErrorBody, ErrorCode};
 
 /// A parsed client frame. All its values are within the limits of the contract.
@@ -26,6 +31,8 @@ pub struct Inbound {
 pub enum ClientFrame {
     /// Sends a message; the reply is `send_message_ack`.
     SendMessage(SendMessage),
+    /// Edits or deletes a message, or reacts to it; the reply is `send_message_ack`.
+    UpdateMessage(UpdateMessage),
     /// Acknowledges messages that have arrived and are stored.
     Ack {
         /// The chat.
@@ -58,6 +65,11 @@ pub enum ClientFrame {
     PresenceUnsubscribe {
         /// The observed users.
         user_ids: Vec<UserId>,
+    },
+    /// Renews the authentication of the connection; the reply is `reauth_ack`.
+    Reauth {
+        /// An access token of the same user and session.
+        token: Secret,
     },
     /// Proves that the client is alive; the reply is `heartbeat_ack`.
     Heartbeat,
@@ -122,6 +134,12 @@ pub(crate) struct InvalidField {
     pub(crate) error: ErrorBody,
 }
 
+impl InvalidField {
+    pub(super) fn missing(field: &'static str) -> Self {
+        Self { field, error: invalid(format!("`{field}` is missing")) }
+    }
+}
+
 impl Inbound {
     /// Parses the JSON text of a frame. Never panics, not even on arbitrary text.
     pub fn parse(text: &str) -> Result<Self, FrameError> {
@@ -152,6 +170,9 @@ impl Inbound {
                     ttl_seconds: send.ttl.map(|ttl| ttl.as_duration().as_secs()),
                 },
             ),
+            ClientFrame::UpdateMessage(update) => {
+                encode(ClientFrameType::UpdateMessage, request_id, UpdatePayload::from(update))
+            }
             ClientFrame::Ack { chat_id, sequence } => encode(
                 ClientFrameType::Ack,
                 request_id,
@@ -182,6 +203,9 @@ impl Inbound {
             ClientFrame::PresenceUnsubscribe { user_ids } => {
                 encode(ClientFrameType::PresenceUnsubscribe, request_id, UsersPayload { user_ids: user_ids.clone() })
             }
+            ClientFrame::Reauth { token } => {
+                encode(ClientFrameType::Reauth, request_id, ReauthPayload { token: token.expose().to_owned() })
+            }
             ClientFrame::Heartbeat | ClientFrame::Unknown => {
                 encode(ClientFrameType::Heartbeat, request_id, HeartbeatPayload {})
             }
@@ -204,6 +228,10 @@ fn parse_payload(frame_type: &str, payload: Option<&RawValue>, has_request_id: b
         ClientFrameType::SendMessage => {
             let send = read::<SendMessagePayload>(payload)?.validate().map_err(|invalid| invalid.error)?;
             ClientFrame::SendMessage(send)
+        }
+        ClientFrameType::UpdateMessage => {
+            let update = read::<UpdatePayload>(payload)?.validate().map_err(|invalid| invalid.error)?;
+            ClientFrame::UpdateMessage(update)
         }
         ClientFrameType::Ack => {
             let AckPayload { chat_id, last_acked_sequence } = read(payload)?;
@@ -228,39 +256,62 @@ fn parse_payload(frame_type: &str, payload: Option<&RawValue>, has_request_id: b
         }
         ClientFrameType::PresenceSubscribe => ClientFrame::PresenceSubscribe { user_ids: read_users(payload)? },
         ClientFrameType::PresenceUnsubscribe => ClientFrame::PresenceUnsubscribe { user_ids: read_users(payload)? },
+        ClientFrameType::Reauth => {
+            let ReauthPayload { token } = read(payload)?;
+            if token.is_empty() {
+                return Err(invalid("token is empty".to_owned()));
+            }
+            ClientFrame::Reauth { token: token.into() }
+        }
         ClientFrameType::Heartbeat => ClientFrame::Heartbeat,
     })
 }
 
+/// Validates the parts of a body.
+pub(crate) fn read_body(
+    content: String,
+    content_type: Option<String>,
+    metadata: Option<Map<String, Value>>,
+) -> Result<Body, InvalidField> {
+    let content = Content::try_from(content).map_err(|error| InvalidField {
+        field: "content",
+        error: match error {
+            ContentError::TooLong(_) => ErrorBody::new(ErrorCode::MessageTooLarge, error),
+            ContentError::Empty | ContentError::Nul => invalid(error.to_string()),
+        },
+    })?;
+    let content_type = match content_type {
+        None => ContentType::default(),
+        Some(text) => text.parse().map_err(|error| InvalidField {
+            field: "content_type",
+            error: ErrorBody::new(ErrorCode::InvalidContentType, error),
+        })?,
+    };
+    if content_type == ContentType::Json
+        && let Err(error) = serde_json::from_str::<IgnoredAny>(content.as_str())
+    {
+        let message = format!("content is not valid JSON, as content_type says: {error}");
+        return Err(InvalidField { field: "content", error: invalid(message) });
+    }
+    let metadata = metadata.map(Metadata::try_from).transpose().map_err(|error| InvalidField {
+        field: "metadata",
+        error: ErrorBody::new(ErrorCode::MessageTooLarge, error),
+    })?;
+    Ok(Body { content, content_type, metadata })
+}
+
 impl SendMessagePayload {
     pub(crate) fn validate(self) -> Result<SendMessage, InvalidField> {
-        let content = Content::try_from(self.content).map_err(|error| InvalidField {
-            field: "content",
-            error: match error {
-                ContentError::TooLong(_) => ErrorBody::new(ErrorCode::MessageTooLarge, error),
-                ContentError::Empty | ContentError::Nul => invalid(error.to_string()),
-            },
-        })?;
-        let content_type = match self.content_type {
-            None => ContentType::default(),
-            Some(text) => text.parse().map_err(|error| InvalidField {
-                field: "content_type",
-                error: ErrorBody::new(ErrorCode::InvalidContentType, error),
-            })?,
-        };
-        let metadata = self.metadata.map(Metadata::try_from).transpose().map_err(|error| InvalidField {
-            field: "metadata",
-            error: ErrorBody::new(ErrorCode::MessageTooLarge, error),
-        })?;
-        let ttl = match self.ttl_seconds {
+        let Self { client_message_id, chat_id, content, content_type, metadata, ttl_seconds } = self;
+        let body = read_body(content, content_type, metadata)?;
+        let ttl = match ttl_seconds {
             None => None,
             Some(seconds) => Some(Ttl::from_secs(seconds).ok_or_else(|| InvalidField {
                 field: "ttl_seconds",
                 error: invalid(format!("ttl_seconds is {seconds}, it must be 1 to 31536000")),
             })?),
         };
-        let Self { client_message_id, chat_id, .. } = self;
-        Ok(SendMessage { client_message_id, chat_id, body: Body { content, content_type, metadata }, ttl })
+        Ok(SendMessage { client_message_id, chat_id, body, ttl })
     }
 }
 
@@ -285,12 +336,13 @@ fn read_request_id(text: &str) -> Option<RequestId> {
     serde_json::from_str::<Named>(text).ok()?.request_id
 }
 
-fn invalid(message: String) -> ErrorBody {
+pub(super) fn invalid(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InvalidMessage, message)
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::UpdateAction;
     use proptest::prelude::*;
 
     use super::*;
@@ -301,6 +353,10 @@ mod tests {
         format!(
             r#"{{"type":"send_message","request_id":"r1","payload":{{"client_message_id":"2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10","chat_id":"{CHAT}"{extra}}}}}"#
         )
+    }
+
+    fn update(extra: &str) -> String {
+        send(&format!(r#","sequence":3,{extra}"#)).replace("send_message", "update_message")
     }
 
     #[test]
@@ -333,10 +389,24 @@ mod tests {
             (send(r#","content":"hi","ttl_seconds":0"#), "INVALID_MESSAGE", true),
             (send(r#","content":"hi","ttl_seconds":31536001"#), "INVALID_MESSAGE", true),
             (send(r#","content":"hi","ttl_seconds":-1"#), "INVALID_MESSAGE", true),
+            (send(r#","content":"hi","ttl_seconds":60.5"#), "INVALID_MESSAGE", true),
             (send(&format!(r#","content":"{long}""#)), "MESSAGE_TOO_LARGE", true),
             (send(r#","content":"hi","content_type":"image/png""#), "INVALID_CONTENT_TYPE", true),
+            (send(r#","content":"hi","content_type":"application/json""#), "INVALID_MESSAGE", true),
+            (send(r#","content":"{\"a\":1","content_type":"application/json""#), "INVALID_MESSAGE", true),
+            (send(r#","content":"{} {}","content_type":"application/json""#), "INVALID_MESSAGE", true),
             (send(r#","content":"hi","metadata":[]"#), "INVALID_MESSAGE", true),
             (send(&format!(r#","content":"hi","metadata":{{"a":"{long}"}}"#)), "MESSAGE_TOO_LARGE", true),
+            (send(r#","sequence":3"#).replace("send_message", "update_message"), "INVALID_MESSAGE", true),
+            (update(r#""action":"pin""#), "INVALID_MESSAGE", true),
+            (update(r#""action":"edit""#), "INVALID_MESSAGE", true),
+            (update(r#""action":"edit","content":"""#), "INVALID_MESSAGE", true),
+            (update(&format!(r#""action":"edit","content":"{long}""#)), "MESSAGE_TOO_LARGE", true),
+            (update(r#""action":"edit","content":"a","content_type":"image/png""#), "INVALID_CONTENT_TYPE", true),
+            (update(r#""action":"react""#), "INVALID_MESSAGE", true),
+            (update(r#""action":"react","reaction":"""#), "INVALID_MESSAGE", true),
+            (update(r#""action":"unreact","reaction":"a b""#), "INVALID_MESSAGE", true),
+            (update(r#""action":"delete""#).replace(":3,", ":-3,"), "INVALID_MESSAGE", true),
             (
                 format!(
                     r#"{{"type":"sync_request","request_id":"r1","payload":{{"chat_id":"{CHAT}","last_acked_sequence":0,"limit":0}}}}"#
@@ -351,12 +421,33 @@ mod tests {
                 "INVALID_MESSAGE",
                 true,
             ),
+            (r#"{"type":"reauth","request_id":"r1","payload":{}}"#.to_owned(), "INVALID_MESSAGE", true),
+            (r#"{"type":"reauth","request_id":"r1","payload":{"token":""}}"#.to_owned(), "INVALID_MESSAGE", true),
+            (r#"{"type":"reauth","payload":{"token":"t"}}"#.to_owned(), "INVALID_MESSAGE", false),
         ];
         for (text, code, echoed) in cases {
             let error = Inbound::parse(&text).expect_err(&text);
             assert_eq!(error.error.code.as_str(), code, "{text}");
             assert_eq!(error.request_id.is_some(), echoed, "{text}");
         }
+    }
+
+    #[test]
+    fn integers_with_a_fraction_of_zero_are_integers() {
+        let frame = |frame_type: &str, fields: &str| {
+            let payload = format!(r#"{{"chat_id":"{CHAT}",{fields}}}"#);
+            let text = format!(r#"{{"type":"{frame_type}","request_id":"r1","payload":{payload}}}"#);
+            Inbound::parse(&text).expect(&text).frame
+        };
+        for (frame_type, whole) in [
+            ("ack", r#""last_acked_sequence":7"#),
+            ("mark_read", r#""last_read_sequence":7"#),
+            ("sync_request", r#""last_acked_sequence":7,"limit":7"#),
+        ] {
+            assert_eq!(frame(frame_type, &whole.replace('7', "7.0")), frame(frame_type, whole));
+        }
+        let send = |ttl: &str| Inbound::parse(&send(&format!(r#","content":"hi","ttl_seconds":{ttl}"#))).unwrap();
+        assert_eq!(send("60.0"), send("60"));
     }
 
     #[test]
@@ -388,8 +479,23 @@ mod tests {
         let sync = (chat_id.clone(), any::<u64>(), 1usize..=500).prop_map(|(chat_id, after, limit)| {
             ClientFrame::SyncRequest(Sync { chat_id, after: Sequence(after), limit })
         });
+        let action = ("[^\0]{1,40}", "[^\\s\\p{Cc}]{1,16}", 0..4).prop_map(|(text, reaction, kind)| match kind {
+            0 => UpdateAction::Edit(Body::new(text.try_into().unwrap(), ContentType::Text)),
+            1 => UpdateAction::Delete,
+            2 => UpdateAction::React(reaction.parse().unwrap()),
+            _ => UpdateAction::Unreact(reaction.parse().unwrap()),
+        });
+        let update =
+            (any::<[u8; 16]>(), chat_id.clone(), any::<u64>(), action).prop_map(|(id, chat_id, target, action)| {
+                ClientFrame::UpdateMessage(UpdateMessage {
+                    client_message_id: ClientMessageId::from_bytes(id),
+                    chat_id,
+                    target: Sequence(target),
+                    action,
+                })
+            });
         let ack = (chat_id, any::<u64>()).prop_map(|(chat_id, n)| ClientFrame::Ack { chat_id, sequence: Sequence(n) });
-        ("[a-z]{1,64}", prop_oneof![send, sync, ack])
+        ("[a-z]{1,64}", prop_oneof![send, update, sync, ack])
             .prop_map(|(id, frame)| Inbound { request_id: RequestId::new(id), frame })
     }
 

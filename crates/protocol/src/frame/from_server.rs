@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::update::{MessageUpdated, StateBody, UpdateBody};
 use super::{Described, RequestId, SendMessage};
 use crate::{ErrorBody, schema};
 
@@ -61,6 +62,8 @@ server_frames! {
     SendMessageAck(SendMessageAck) = "send_message_ack" as Durable,
     /// A member sent a message.
     Message(MessageBody<'static>) = "message" as Durable,
+    /// A member edited or deleted a message, or reacted to it.
+    MessageUpdated(MessageUpdated<'static>) = "message_updated" as Durable,
     /// A page of missed messages.
     SyncResponse(SyncResponse<'static>) = "sync_response" as Durable,
     /// A member's watermarks have moved.
@@ -79,13 +82,15 @@ server_frames! {
     Resync(Resync) = "resync" as Durable,
     /// A heartbeat was received.
     HeartbeatAck(HeartbeatAck) = "heartbeat_ack" as Durable,
+    /// The authentication of the connection is renewed.
+    ReauthAck(ReauthAck) = "reauth_ack" as Durable,
     /// A request failed.
     Error(ErrorBody) = "error" as Durable,
     /// The connection is about to be closed.
     ConnectionClosing(ConnectionClosing) = "connection_closing" as Durable,
 }
 
-/// What a lost push means for its recipient.
+/// The consequence of a lost push for its recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushClass {
     /// The client has to sync.
@@ -137,7 +142,7 @@ struct ServerFrameOut<'a, P> {
     payload: &'a P,
 }
 
-fn encode<P: Serialize>(frame_type: &'static str, request_id: Option<&RequestId>, payload: &P) -> Bytes {
+pub(super) fn encode<P: Serialize>(frame_type: &'static str, request_id: Option<&RequestId>, payload: &P) -> Bytes {
     serde_json::to_vec(&ServerFrameOut { frame_type, request_id, payload })
         .expect("strings, numbers and lists always serialize")
         .into()
@@ -206,6 +211,10 @@ pub struct MessageBody<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = "uuid", required = false)]
     pub client_message_id: Option<ClientMessageId>,
+    /// Present if the message was updated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub state: Option<StateBody>,
 }
 
 impl<'a> MessageBody<'a> {
@@ -222,7 +231,16 @@ impl<'a> MessageBody<'a> {
             created_at: message.created_at,
             expires_at: message.expires_at,
             client_message_id: (reader == Some(message.sender_id)).then_some(message.client_message_id),
+            state: StateBody::of(&message.state),
         }
+    }
+}
+
+impl MessageBody<'_> {
+    /// The sequence of the last update; 0 if there is none. Of two copies of a message, the one with the higher revision
+    /// is newer.
+    pub fn revision(&self) -> Sequence {
+        self.state.as_ref().map_or(Sequence::ZERO, |state| state.revision)
     }
 }
 
@@ -242,6 +260,7 @@ impl MessageBody<'static> {
             created_at: ack.created_at,
             expires_at: ttl.map(|ttl| ack.created_at + ttl.as_duration()),
             client_message_id: Some(client_message_id),
+            state: None,
         }
     }
 }
@@ -259,6 +278,14 @@ pub struct SyncResponse<'a> {
     pub chat_id: ChatId,
     #[schema(value_type = Vec<MessageBody<'static>>)]
     pub messages: Vec<MessageBody<'a>>,
+    /// The updates of messages in this range of sequences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub updates: Vec<UpdateBody>,
+    /// The messages of these updates that are not in `messages`, in their current state; deleted ones are absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<MessageBody<'static>>, required = false)]
+    pub updated_messages: Vec<MessageBody<'a>>,
     pub has_more: bool,
     /// The first sequence that was not examined; present if `has_more`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -409,6 +436,14 @@ impl Resync {
     }
 }
 
+/// Payload of `reauth_ack`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReauthAck {
+    /// When the connection closes now, unless it is renewed again.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+}
+
 /// Payload of `heartbeat_ack`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
@@ -429,11 +464,13 @@ pub struct ConnectionClosing {
 
 #[cfg(test)]
 mod tests {
+    use domain::{MessageState, MessageUpdate, Reaction, ReactionCount, UpdateKind};
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 
     use super::*;
     use crate::asyncapi::assert_described;
+    use crate::frame::update_body;
 
     #[test]
     fn the_class_of_an_encoded_frame_is_that_of_its_type() {
@@ -456,6 +493,7 @@ mod tests {
             body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(1_769_783_400_000),
             expires_at: None,
+            state: MessageState::default(),
         }
     }
 
@@ -498,6 +536,8 @@ mod tests {
         let response = SyncResponse {
             chat_id: message.chat_id,
             messages: vec![MessageBody::new(&message, None)],
+            updates: vec![],
+            updated_messages: vec![],
             has_more: true,
             next_sequence: Some(Sequence(48)),
             head_sequence: Sequence(50),
@@ -506,6 +546,39 @@ mod tests {
             response.encode(Some(&request_id)),
             expect![[
                 r#"{"type":"sync_response","request_id":"r-7","payload":{"chat_id":"chat_02081040G2081040G2081040G2","messages":[{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"hello","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z"}],"has_more":true,"next_sequence":48,"head_sequence":50}}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn an_update_shows_the_client_message_id_to_its_author_only_and_has_the_message_if_it_is_left() {
+        let update = |kind| MessageUpdate {
+            update_id: MessageId::from_bytes([8; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(49),
+            user_id: UserId::from_bytes([5; 16]),
+            client_message_id: ClientMessageId::from_bytes([9; 16]),
+            target: Sequence(47),
+            kind,
+            created_at: Timestamp::from_millis(1_769_783_400_007),
+            expires_at: None,
+        };
+        let reaction: Reaction = "👍".parse().unwrap();
+        let reactions = vec![ReactionCount { reaction: reaction.clone(), count: 2 }];
+        let state = MessageState { revision: Sequence(49), edited: None, reactions };
+        let message = Message { state, ..message() };
+        let reacted = update(UpdateKind::Reacted(reaction));
+        check(
+            update_body(&reacted, Some(&message), None),
+            expect![[
+                r#"{"type":"message_updated","payload":{"update":{"chat_id":"chat_02081040G2081040G2081040G2","sequence":49,"target_sequence":47,"user_id":"user_050M2GA1850M2GA1850M2GA185","kind":"reacted","reaction":"👍","created_at":"2026-01-30T14:30:00.007Z"},"message":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"hello","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z","state":{"revision":49,"reactions":[{"reaction":"👍","count":2}]}}}}"#
+            ]],
+        );
+        let deleted = update(UpdateKind::Deleted);
+        check(
+            update_body(&deleted, None, Some(deleted.user_id)),
+            expect![[
+                r#"{"type":"message_updated","payload":{"update":{"chat_id":"chat_02081040G2081040G2081040G2","sequence":49,"target_sequence":47,"user_id":"user_050M2GA1850M2GA1850M2GA185","kind":"deleted","created_at":"2026-01-30T14:30:00.007Z","client_message_id":"09090909-0909-0909-0909-090909090909"}}}"#
             ]],
         );
     }

@@ -113,8 +113,16 @@ pub struct ExportedChat<'a> {
     pub muted_until: Option<Timestamp>,
     #[schema(value_type = u64)]
     pub delivered_sequence: Sequence,
+    /// When `delivered_sequence` was reached, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub delivered_at: Option<Timestamp>,
     #[schema(value_type = u64)]
     pub read_sequence: Sequence,
+    /// When `read_sequence` was reached, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub read_at: Option<Timestamp>,
     /// The user's own messages, oldest first. The last field, so that messages can be streamed one by one.
     #[schema(value_type = Vec<MessageBody<'static>>)]
     pub messages: Vec<MessageBody<'a>>,

@@ -1,8 +1,9 @@
 use domain::{ChatId, ChatType, MessageId, Role, Sequence, Timestamp, UserId};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::User;
+use crate::integer::{optional_integer, present_integer};
 use crate::schema;
 
 /// Body of POST `/chats`.
@@ -29,14 +30,9 @@ pub struct UpdateChat {
     #[schema(min_length = 1, max_length = 128)]
     pub name: Option<String>,
     /// Lifetime of messages that set none themselves; `null` means they never expire.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_integer", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 31_536_000)]
     pub message_ttl_seconds: Option<Option<u64>>,
-}
-
-/// Reads a field that is present, `null` or not; serde applies the default to an absent field.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// A chat as the inbox of one of its members shows it.
@@ -188,7 +184,7 @@ pub struct ChangeRole {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mute {
     /// Permanent if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_integer", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, format = "uint64")]
     pub duration_seconds: Option<u64>,
 }

@@ -29,7 +29,8 @@ pub use chats::{
 pub use devices::{PushKeys, PushProvider, PushRegistration};
 pub use invitations::{Invitation, Invitations};
 pub use messages::{
-    Around, History, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus, Receipts, SendMessage,
+    Around, EditMessage, History, MarkDelivered, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus,
+    Reactions, Reactor, Receipts, SendMessage,
 };
 pub use passkeys::{
     AddPasskey, PasskeyAlgorithm, PasskeyAttestation, PasskeyAuthentication, PasskeyAuthenticatorSelection,
@@ -151,6 +152,7 @@ mod tests {
             created_at: Timestamp::from_millis(5),
             expires_at: None,
             client_message_id: Some(ClientMessageId::from_bytes([6; 16])),
+            state: None,
         };
         let messages = vec![Message { message, status: Some(MessageStatus::Delivered) }];
         let page = Paged { data: History { messages, head_sequence: Sequence(9) }, pagination: Pagination::new(None) };

@@ -37,4 +37,19 @@ pub struct ServiceLimits {
     pub sync_page_max: usize,
     pub history_page_max: usize,
     pub lookup_numbers_max: usize,
+    /// The age in seconds up to which authors edit and delete their messages; 0 means unlimited.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub update_window_seconds: u64,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub reaction_bytes_max: usize,
+    /// Different reactions on a message.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub reaction_kinds_max: usize,
+    /// Reactions of a member on a message.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub reactions_per_user_max: usize,
 }

@@ -8,8 +8,8 @@ use protocol::client::{
     ClientEvent, ClientSession, Ended, LookUpFailure, Output, QueueFull, RefreshFailure, SendBounds,
 };
 use protocol::frame::{
-    ChatChangeKind, ChatUpdated, ClientFrame, ConnectionEstablished, Inbound, MessageBody, RequestId, Resync,
-    SendMessage, SendMessageAck, ServerFrame, SyncResponse,
+    ChatChangeKind, ChatUpdated, ClientFrame, ConnectionEstablished, Inbound, MessageBody, ReauthAck, RequestId,
+    Resync, SendMessage, SendMessageAck, ServerFrame, SyncResponse,
 };
 use protocol::{CloseReason, ErrorBody, ErrorCode};
 use serde_json::json;
@@ -32,6 +32,7 @@ fn message(chat_id: ChatId, sequence: u64) -> MessageBody<'static> {
         created_at: Timestamp::default(),
         expires_at: None,
         client_message_id: None,
+        state: None,
     }
 }
 
@@ -90,6 +91,8 @@ impl SessionHarness {
         let page = SyncResponse {
             chat_id: chat(1),
             messages: sequences.iter().map(|n| message(chat(1), *n)).collect(),
+            updates: vec![],
+            updated_messages: vec![],
             has_more: next.is_some(),
             next_sequence: next.map(Sequence),
             head_sequence: Sequence(head),
@@ -178,6 +181,7 @@ fn notation(output: Output) -> String {
                 ClientFrame::Typing { is_typing, .. } => format!("> typing {is_typing}"),
                 ClientFrame::PresenceSubscribe { user_ids } => format!("> watch{id} {}", users(&user_ids)),
                 ClientFrame::PresenceUnsubscribe { user_ids } => format!("> unwatch {}", users(&user_ids)),
+                ClientFrame::Reauth { token } => format!("> reauth{id} {}", token.expose()),
                 ClientFrame::Heartbeat => "> heartbeat".to_owned(),
                 other => format!("{other:?}"),
             }
@@ -375,15 +379,16 @@ fn g5_a_request_without_an_answer_for_ten_seconds_breaks_the_connection() {
 }
 
 #[test]
-fn acks_of_stored_messages_wait_five_seconds_or_for_ten_messages() {
+fn acks_of_stored_messages_wait_until_the_chat_is_quiet_or_for_ten_messages() {
     let mut client = SessionHarness::established(0);
     for sequence in 1..=12 {
         client.push(sequence);
     }
     assert_eq!(client.at(1000).stored(3), [""; 0]);
-    assert_eq!(client.at(2000).stored(4), [""; 0]);
-    assert_eq!(client.at(5000).timeout(), ["> heartbeat"]);
-    assert_eq!(client.at(6000).timeout(), ["> ack 4"], "five seconds after the first");
+    assert_eq!(client.at(1150).stored(4), [""; 0]);
+    assert_eq!(client.at(1200).timeout(), [""; 0], "the chat is not quiet yet");
+    assert_eq!(client.wakes_at(), Some(1350));
+    assert_eq!(client.at(1350).timeout(), ["> ack 4"]);
     assert_eq!(client.stored(12), [""; 0]);
     for sequence in 13..=14 {
         client.push(sequence);
@@ -540,6 +545,22 @@ fn a_refused_token_is_refreshed_once_and_then_the_user_is_signed_out() {
 }
 
 #[test]
+fn a_new_token_renews_an_open_connection_and_a_refusal_changes_nothing() {
+    let mut client = SessionHarness::new();
+    assert!(!client.session.reauth(client.now, "early".to_owned().into()), "there is no connection yet");
+    assert_eq!(client.outputs(), ["connect"]);
+    let mut client = SessionHarness::established(0);
+    assert!(client.session.reauth(client.now, "new".to_owned().into()));
+    assert_eq!(client.outputs(), ["> reauth reauth new"]);
+    let expires_at = Timestamp::from_millis(7_200_000);
+    assert_eq!(client.hear(Some("reauth"), ServerFrame::ReauthAck(ReauthAck { expires_at })), [""; 0]);
+    assert_eq!(client.refuse(Some("reauth"), ErrorCode::Unauthorized, json!({})), [""; 0]);
+    // A server of an earlier version does not answer: the connection goes on until it ends with its token.
+    assert_eq!(client.at(11_000).push(1), ["message 1"]);
+    assert_eq!(client.closed(CloseReason::TokenExpired), ["refresh"]);
+}
+
+#[test]
 fn an_unreachable_refresh_is_retried_and_a_refused_one_signs_out() {
     for (failure, expected) in
         [(RefreshFailure::Unreachable, "disconnected"), (RefreshFailure::Refused, "stopped SignedOut")]
@@ -613,7 +634,7 @@ fn a_listed_chat_is_synced_if_a_push_came_while_it_was_unknown() {
 }
 
 #[test]
-fn a_gone_chat_is_not_looked_up_again_before_its_next_push() {
+fn a_deleted_chat_is_not_looked_up_again_before_its_next_push() {
     let mut client = SessionHarness::established(0);
     let created = ChatUpdated { chat_id: chat(2), change: ChatChangeKind::Created, user_id: None };
     assert_eq!(client.hear(None, ServerFrame::ChatUpdated(created.clone())), ["chat updated", "look up 2"]);
@@ -708,6 +729,8 @@ proptest! {
         let page = SyncResponse {
             chat_id: chat(1),
             messages: vec![message(chat(1), sequence)],
+            updates: vec![],
+            updated_messages: vec![],
             has_more: true,
             next_sequence: Some(Sequence(sequence)),
             head_sequence: Sequence(sequence),

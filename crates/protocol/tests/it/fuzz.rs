@@ -19,6 +19,7 @@ const OF_CLIENT: &[&str] = &[
     r#"{"type":"sync_request","request_id":"r2","payload":{"chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV","last_acked_sequence":3,"limit":500}}"#,
     r#"{"type":"typing_start","payload":{"chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV"}}"#,
     r#"{"type":"presence_subscribe","request_id":"r3","payload":{"user_ids":["user_01ARZ3NDEKTSV4RRFFQ69G5FAV","user_02081040G2081040G2081040G2"]}}"#,
+    r#"{"type":"reauth","request_id":"r1","payload":{"token":"eyJhbGciOiJFUzI1NiJ9.e30.c2ln"}}"#,
     r#"{"type":"presence_unsubscribe","payload":{"user_ids":["user_01ARZ3NDEKTSV4RRFFQ69G5FAV"]}}"#,
     r#"{"type":"heartbeat"}"#,
 ];

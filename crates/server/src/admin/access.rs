@@ -149,6 +149,32 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_has_every_route_with_its_role_and_audit_record() {
+        let page = include_str!("../../../../docs/console.md");
+        let (_, table) = page.split_once("## The admin API").unwrap();
+        let documented: Vec<[&str; 3]> = table
+            .lines()
+            .filter_map(|line| {
+                let cells: Vec<_> = line.split('|').map(str::trim).collect();
+                let route = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;
+                Some([route, cells[2], cells[3]])
+            })
+            .collect();
+        let recording = |recording| match recording {
+            Unrecorded => "none",
+            Read => "read",
+            Action => "action",
+        };
+        let routes: Vec<_> = RULES.iter().map(|(method, path, ..)| format!("{method} {path}")).collect();
+        let ruled: Vec<_> = RULES
+            .iter()
+            .zip(&routes)
+            .map(|((_, _, role, recorded), route)| [route.as_str(), role.as_str(), recording(*recorded)])
+            .collect();
+        assert_eq!(documented, ruled);
+    }
+
+    #[test]
     fn a_change_is_an_action_and_a_viewer_makes_none() {
         for (method, path, role, recording) in RULES {
             if *method != "GET" {

@@ -48,7 +48,7 @@ pub(super) async fn redeliver(
 }
 
 pub(super) async fn forget(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, AdminError> {
-    match admin.outward()?.dead_letters.store.forget(parse(&id)?).await? {
+    match admin.outward()?.dead_letters.store.remove_dead_letter(parse(&id)?).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_found()),
     }

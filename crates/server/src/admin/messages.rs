@@ -21,7 +21,7 @@ enum MemberDelivery {
     Delivered,
     /// The member joined later and finds the message in the history.
     JoinedLater,
-    Waiting,
+    PendingChange,
 }
 
 impl MemberDelivery {
@@ -35,7 +35,7 @@ impl MemberDelivery {
         } else if standing.watermarks.delivered >= message.sequence {
             Self::Delivered
         } else {
-            Self::Waiting
+            Self::PendingChange
         }
     }
 
@@ -45,7 +45,7 @@ impl MemberDelivery {
             Self::Read => "read",
             Self::Delivered => "delivered",
             Self::JoinedLater => "joined_later",
-            Self::Waiting => "waiting",
+            Self::PendingChange => "waiting",
         }
     }
 }
@@ -69,7 +69,8 @@ pub(super) async fn message(
     let member = |(standing, reach): &(&MemberStatus, MemberDelivery)| {
         let mut body = standing.body();
         body["reach"] = reach.as_str().into();
-        body["reason"] = (*reach == MemberDelivery::Waiting).then(|| why(standing, &message, published, now)).into();
+        body["reason"] =
+            (*reach == MemberDelivery::PendingChange).then(|| why(standing, &message, published, now)).into();
         body
     };
     Ok(Json(json!({
@@ -78,7 +79,7 @@ pub(super) async fn message(
         "head_sequence": head.sequence,
         "published_sequence": published,
         "in_log": message.sequence <= published,
-        "others_count": count(&[MemberDelivery::Read, MemberDelivery::Delivered, MemberDelivery::Waiting]),
+        "others_count": count(&[MemberDelivery::Read, MemberDelivery::Delivered, MemberDelivery::PendingChange]),
         "delivered_count": count(&[MemberDelivery::Read, MemberDelivery::Delivered]),
         "read_count": count(&[MemberDelivery::Read]),
         "answer": answer(&message, published, &reaches, now),
@@ -102,7 +103,7 @@ fn answer(
     now: Timestamp,
 ) -> String {
     let count = |wanted: &[MemberDelivery]| reaches.iter().filter(|(_, reach)| wanted.contains(reach)).count();
-    let others = count(&[MemberDelivery::Read, MemberDelivery::Delivered, MemberDelivery::Waiting]);
+    let others = count(&[MemberDelivery::Read, MemberDelivery::Delivered, MemberDelivery::PendingChange]);
     let (delivered, read) = (count(&[MemberDelivery::Read, MemberDelivery::Delivered]), count(&[MemberDelivery::Read]));
     let mut words = format!("It was committed at {} as message {} of its chat", message.created_at, message.sequence);
     words += if message.sequence <= published { ", and is in the log. " } else { ", and is not in the log yet. " };
@@ -118,8 +119,11 @@ fn answer(
         }
         _ => format!("It has reached {delivered} of {others} other members, of whom {read} have read it."),
     };
-    let waiting: Vec<&MemberStatus> =
-        reaches.iter().filter(|(_, reach)| *reach == MemberDelivery::Waiting).map(|(standing, _)| *standing).collect();
+    let waiting: Vec<&MemberStatus> = reaches
+        .iter()
+        .filter(|(_, reach)| *reach == MemberDelivery::PendingChange)
+        .map(|(standing, _)| *standing)
+        .collect();
     for standing in waiting.iter().take(NAMED_MAX) {
         words += &format!(" {}: {}.", standing.name, why(standing, message, published, now));
     }
@@ -181,6 +185,7 @@ mod tests {
             body: Body::new(Content::try_from("hush".to_owned()).unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(60_000),
             expires_at: None,
+            state: domain::MessageState::default(),
         }
     }
 
@@ -213,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_states_who_was_reached_and_why_others_were_not() {
+    fn the_summary_lists_reached_and_unreached_members_with_reasons() {
         let sender = || member(0, 7, 7, there(1));
         check(
             7,

@@ -1,6 +1,7 @@
 //! The admin listener: `/metrics`, `/healthz`, `/readyz` and the page `/console` for every client that reaches it, and
 //! under `/admin/v1` the endpoints that need the token of an operator. The console uses them, and so do `tidings admin`,
-//! `tidings log webhook`, `notifications` and `dead-letters`, and `tidings store verify` and `backup` with `--admin`.
+//! `tidings log webhook`, `notifications` and `dead-letters`, and `tidings store verify` and `backup` with
+//! `--admin-listen`.
 //!
 //! | route | reads or does | where |
 //! |---|---|---|

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Json;
@@ -19,6 +20,8 @@ pub(crate) struct NodeInfo {
     pub(crate) id: Arc<str>,
     pub(crate) roles: Vec<ProcessRole>,
     pub(crate) started_at: Timestamp,
+    /// The addresses it listens on, by the keys of their settings.
+    pub(crate) listeners: Vec<(&'static str, SocketAddr)>,
     /// The other processes, if it is part of a fleet.
     pub(crate) fleet: Option<FleetInfo>,
 }
@@ -66,6 +69,7 @@ fn this(admin: &AdminState) -> Value {
         "address": node.fleet.as_ref().map(|fleet| &*fleet.address),
         "version": VERSION,
         "started_at": node.started_at,
+        "listeners": node.listeners.iter().copied().collect::<BTreeMap<_, _>>(),
         "connections": hub.as_ref().map(|hub| hub.connections()),
         "has_more": false,
         "draining": hub.as_ref().map(|hub| hub.is_draining()),
@@ -129,7 +133,7 @@ mod tests {
             connected_at: SystemClock.now(),
         };
         routes.register(&route).await.unwrap();
-        routes.beat(&route.gateway).await.unwrap();
+        routes.heartbeat(&route.gateway).await.unwrap();
         let peers: Arc<dyn PeerRegistry> = Arc::new(MemoryPeers::new(clock));
         let other = PeerProcess { id: OTHER.into(), address: "10.0.0.5:7070".into() };
         peers.announce(&other, &[ProcessRole::Gateway]).await.unwrap();

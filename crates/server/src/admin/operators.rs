@@ -22,7 +22,7 @@ use super::error::AdminError;
 use super::operators_file::{OperatorsError, OperatorsFile, check_overlap};
 use super::{AdminState, AdminToken};
 
-/// The operator with the token of `admin.json`, who has all rights and cannot be removed.
+/// The operator with the token of `admin.json`. This operator has all rights and cannot be removed.
 pub(super) const ROOT: &str = "root";
 /// Interval at which the files are read again.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

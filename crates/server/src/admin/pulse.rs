@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_hour_is_kept_and_asked_for_from_a_moment_on() {
+    fn samples_of_half_an_hour_are_kept_and_returned_from_a_given_time() {
         let pulse = Pulse::new(vec![]);
         for n in 1..=SAMPLES_MAX as u64 + 5 {
             pulse.keep(sample(n));

@@ -33,14 +33,12 @@ impl Records {
         self.clock.now()
     }
 
-    /// The highest sequence up to which all messages of a chat are known to be in the log.
+    /// The highest sequence up to which all entries of a chat are known to be in the log.
     pub(super) async fn published(&self, chat_id: ChatId, head: Sequence) -> Result<Sequence, StoreError> {
         let Some(outbox) = &self.outbox else { return Ok(head) };
         let first = outbox.unpublished(chat_id).await?.into_iter().next();
-        Ok(first.map_or(head, |event| match &event.body {
-            domain::EventBody::MessagePersisted { message, .. } => Sequence(message.sequence.0.saturating_sub(1)),
-            _ => head,
-        }))
+        let first = first.and_then(|event| event.body.sequence());
+        Ok(first.map_or(head, |sequence| Sequence(sequence.0.saturating_sub(1))))
     }
 
     /// The display names of users in the given order; the id if the user no longer exists.

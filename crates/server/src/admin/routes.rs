@@ -123,7 +123,7 @@ mod tests {
                 routes.register(&route).await.unwrap();
             }
             if *beats {
-                routes.beat(&gateway).await.unwrap();
+                routes.heartbeat(&gateway).await.unwrap();
             }
         }
         World::with(Arc::new(routes), |_| {})

@@ -75,16 +75,19 @@ pub(super) async fn standings(
     let users = records.users.users(&user_ids).await?;
     let of: Vec<_> = user_ids.iter().map(|user_id| (*user_id, chat_id)).collect();
     let watermarks = records.watermarks.watermarks(&of).await?;
-    let gone_since = records.transitions.gone_since(&user_ids).await?;
+    let offline_since = records.transitions.offline_since(&user_ids).await?;
     let mut connected = connected(admin, &user_ids).await?;
     let mut devices: BTreeMap<UserId, usize> = BTreeMap::new();
     for device in records.push_devices.devices(&user_ids).await? {
         *devices.entry(device.user_id).or_default() += 1;
     }
     let mut standings = Vec::with_capacity(members.len());
-    for (((member, user), watermarks), gone_since) in members.into_iter().zip(users).zip(watermarks).zip(gone_since) {
+    for (((member, user), watermarks), offline_since) in
+        members.into_iter().zip(users).zip(watermarks).zip(offline_since)
+    {
         let last_seen = user.as_ref().and_then(|user| user.last_seen_at);
-        let link = connected.remove(&member.user_id).unwrap_or(Connectivity::Away { since: gone_since.or(last_seen) });
+        let link =
+            connected.remove(&member.user_id).unwrap_or(Connectivity::Away { since: offline_since.or(last_seen) });
         let name = user.map_or_else(|| member.user_id.to_string(), |user| user.display_name.as_str().to_owned());
         let push_devices = devices.get(&member.user_id).copied().unwrap_or(0);
         standings.push(MemberStatus { member, name, watermarks, link, push_devices });

@@ -93,18 +93,19 @@ pub(super) async fn known(records: &Records, user_id: UserId) -> Result<User, Ad
 
 /// The chats of a user, newest activity first, and whether there are more.
 async fn chats(records: &Records, user_id: UserId) -> Result<(Vec<Value>, bool), AdminError> {
-    let places = records.chats.memberships(user_id).await?;
-    let chat_ids: Vec<ChatId> = places.iter().map(|(chat_id, _)| *chat_id).collect();
+    let memberships = records.chats.memberships(user_id).await?;
+    let chat_ids: Vec<ChatId> = memberships.iter().map(|(chat_id, _)| *chat_id).collect();
     let heads = records.messages.heads(&chat_ids).await?;
-    let mut places: Vec<_> = places.into_iter().zip(heads.into_iter().map(Option::unwrap_or_default)).collect();
+    let mut memberships: Vec<_> =
+        memberships.into_iter().zip(heads.into_iter().map(Option::unwrap_or_default)).collect();
     let active_at = |member: &Member, head: &ports::Head| {
         head.last_message.as_ref().map_or(member.joined_at, |message| message.created_at)
     };
-    places.sort_by_key(|((_, member), head)| std::cmp::Reverse(active_at(member, head)));
-    let has_more = places.len() > CHATS_MAX;
-    places.truncate(CHATS_MAX);
+    memberships.sort_by_key(|((_, member), head)| std::cmp::Reverse(active_at(member, head)));
+    let has_more = memberships.len() > CHATS_MAX;
+    memberships.truncate(CHATS_MAX);
 
-    let chat_ids: Vec<ChatId> = places.iter().map(|((chat_id, _), _)| *chat_id).collect();
+    let chat_ids: Vec<ChatId> = memberships.iter().map(|((chat_id, _), _)| *chat_id).collect();
     let chats = records.chats.chats(&chat_ids).await?;
     let of: Vec<_> = chat_ids.iter().map(|chat_id| (user_id, *chat_id)).collect();
     let watermarks = records.watermarks.watermarks(&of).await?;
@@ -114,7 +115,7 @@ async fn chats(records: &Records, user_id: UserId) -> Result<(Vec<Value>, bool),
         .map(|(chat_id, marks)| UnreadQuery { chat_id: *chat_id, reader: user_id, read: marks.read })
         .collect();
     let unread = records.messages.unread(&unread, records.now()).await?;
-    let bodies = places.iter().zip(chats).zip(watermarks).zip(unread).map(
+    let bodies = memberships.iter().zip(chats).zip(watermarks).zip(unread).map(
         |(((((chat_id, member), head), chat), marks), unread)| {
             json!({
                 "chat_id": chat_id,

@@ -20,11 +20,10 @@ use super::AdminState;
 use super::error::AdminError;
 use crate::scrub::scrub_serving;
 use crate::tools::backup::RATE_MIB_MAX;
-use crate::tools::verify::{MOMENT, Manner, Paced, RATE, RATE_MIB, ScrubbedFiles, Verified};
+use crate::tools::verify::{CommitWait, Paced, RATE_MAX, RATE_MIB, ScrubbedFiles, Verified};
 
 /// Capacity of the queue of response lines. When it is full, progress lines are dropped.
 const LINES_MAX: usize = 16;
-const RATE_MAX: u32 = 1_000_000;
 
 /// The store of this process, for audits.
 #[derive(Clone)]
@@ -56,7 +55,7 @@ pub(super) async fn verify(
     State(admin): State<AdminState>,
     Query(VerifyQuery { rate, deep, rate_mib }): Query<VerifyQuery>,
 ) -> Result<Response, AdminError> {
-    let (rate, rate_mib) = (rate.unwrap_or(RATE), rate_mib.unwrap_or(RATE_MIB));
+    let (rate, rate_mib) = (rate.unwrap_or(RATE_MAX), rate_mib.unwrap_or(RATE_MIB));
     for (name, rate, max) in [("rate", rate, RATE_MAX), ("rate_mib", rate_mib, RATE_MIB_MAX)] {
         if !(1..=max).contains(&rate) {
             let message = format!("`{name}` is {rate}, and must be from 1 to {max}");
@@ -107,8 +106,12 @@ async fn look(
     if files.as_ref().is_some_and(|files| !files.damaged.is_empty()) {
         return Ok(Verified { report: Report::default(), files });
     }
-    let manner = Manner { rate, ..Manner::default() };
-    let (pace, _) = Paced::new(&manner, String::new(), MOMENT, progress)?;
+    let serving = store.clone();
+    let commits: CommitWait = Box::new(move || {
+        let store = serving.clone();
+        Box::pin(async move { store.beat().await })
+    });
+    let pace = Paced::of_serving(rate, commits, progress);
     let findings = audit(store, Some(store), &AuditOptions::new(Arc::new(SystemClock)), &pace, None).await?;
     Ok(Verified { report: Report::from(&findings), files })
 }

@@ -32,6 +32,7 @@ impl World {
             id: "local".into(),
             roles: ProcessRole::ALL.to_vec(),
             started_at: SystemClock.now(),
+            listeners: vec![],
             fleet: None,
         };
         let mut admin = AdminState {

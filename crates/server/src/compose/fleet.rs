@@ -20,11 +20,11 @@ use notify::VapidKeys;
 use ports::{
     ChatReader, Clock, EngineHealth, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, PeerProcess,
     PeerRegistry, PresenceReader, ProcessRole, RandomIds, RateLimiter, SecurityEvents, SignalSender, Stores,
-    SystemClock,
+    SystemClock, WebhookPause,
 };
 use rpc::{
     Asserter, AssertingIdentity, AssertingIngest, AssertionKey, AssertionPolicy, Directory, RemoteDelivery,
-    RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, RpcServices,
+    RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, RemoteWebhooks, RpcServices,
 };
 use tidings_kafka::{KafkaLog, KafkaProducer};
 use tidings_redis::{
@@ -84,7 +84,7 @@ impl SharedAdapters {
     }
 }
 
-pub(super) async fn compose(
+pub(crate) async fn compose(
     config: &Config,
     security_events: Arc<dyn SecurityEvents>,
     stopped: watch::Receiver<bool>,
@@ -141,8 +141,11 @@ pub(super) async fn compose(
     }
     let local = services.ingest.clone().map(|(ingest, _)| (commons.me.clone(), ingest));
     let ingest = Arc::new(RemoteIngest::new(commons.directory.clone(), local));
-    let carrying = ingest.clone();
-    commons.background.spawn(async move { match carrying.run().await {} });
+    // Its streams are open from the start, and other roles may not call ingest.
+    if has(ProcessRole::Gateway) || has(ProcessRole::Api) {
+        let carrying = ingest.clone();
+        commons.background.spawn(async move { match carrying.run().await {} });
+    }
     let mut api = None;
     if let Some((store, fallback)) = store.as_ref().zip(fallback).filter(|_| has(ProcessRole::Api)) {
         let keys = keys(config, &*commons.clock)?;
@@ -159,6 +162,7 @@ pub(super) async fn compose(
             None => auth,
         });
         services.presences = Some(rest.presence);
+        services.webhook = rest.outward.webhook.clone().map(|webhook| webhook as Arc<dyn WebhookPause>);
         outward = Some(rest.outward);
         records = Some(rest.records);
         api = Some(rest.api);
@@ -202,6 +206,7 @@ pub(super) async fn compose(
         id: me.id.clone(),
         roles: roles.clone(),
         started_at: clock.now(),
+        listeners: config.addresses(),
         fleet: Some(admin::FleetInfo { address: me.address.clone(), peers: peers.clone() }),
     };
     let admin = AdminState {
@@ -301,7 +306,10 @@ fn fallback(commons: &mut SharedAdapters) -> Arc<Fallback> {
         delivery: Arc::new(RedisDelivery::new(redis.clone())),
         peers: commons.peers.clone(),
     };
-    let fallback = Arc::new(Fallback::new(shared, Arc::new(RemoteDelivery::new(commons.directory.clone()))));
+    let direct = Arc::new(RemoteDelivery::new(commons.directory.clone()));
+    let repeating = direct.clone();
+    commons.background.spawn(async move { match repeating.run().await {} });
+    let fallback = Arc::new(Fallback::new(shared, direct));
     let watching = fallback.clone();
     commons.background.spawn(async move { watching.run().await });
     fallback
@@ -411,8 +419,9 @@ fn api(
         // Not the routes of the fallback: while Redis is unavailable, it reports every user at every gateway.
         routes: commons.routes.clone(),
         transitions: commons.routes.clone(),
-        watchers: Arc::new(RedisDelivery::new(redis.clone())),
+        notifier: Arc::new(RedisDelivery::new(redis.clone())),
         members: Arc::new(RedisMemberCache::new(redis.clone())),
+        webhook_peers: Some(Arc::new(RemoteWebhooks::new(commons.directory.clone(), commons.me.id.clone()))),
         security,
         clock: commons.clock.clone(),
         ids: commons.ids.clone(),

@@ -6,7 +6,7 @@ use metrics::gauge;
 use notify::VapidKeys;
 use ports::{
     Clock, Delivery, EventLog, Ids, Ingest, MemberCache, Outbox, PresenceNotifier, PresenceTransitions, RateLimiter,
-    Routes, SecurityEvents, Stores, TicketStore,
+    Routes, SecurityEvents, Stores, TicketStore, WebhookPause,
 };
 use presence::{PendingRechecks, Presence};
 use tokio::sync::Notify;
@@ -37,8 +37,10 @@ pub(super) struct RestPorts {
     pub(super) delivery: Arc<dyn Delivery>,
     pub(super) routes: Arc<dyn Routes>,
     pub(super) transitions: Arc<dyn PresenceTransitions>,
-    pub(super) watchers: Arc<dyn PresenceNotifier>,
+    pub(super) notifier: Arc<dyn PresenceNotifier>,
     pub(super) members: Arc<dyn MemberCache>,
+    /// The other processes that deliver the webhook; `None` on one machine.
+    pub(super) webhook_peers: Option<Arc<dyn WebhookPause>>,
     pub(super) security: Arc<dyn SecurityEvents>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
@@ -69,8 +71,9 @@ pub(super) fn rest(
         delivery,
         routes,
         transitions,
-        watchers,
+        notifier,
         members,
+        webhook_peers,
         security,
         clock,
         ids,
@@ -160,6 +163,7 @@ pub(super) fn rest(
             devices: stores.push_devices.clone(),
             notices: stores.notices,
             dead_letters: stores.dead_letters,
+            webhook_peers,
             clock: clock.clone(),
             ids: ids.clone(),
         },
@@ -173,7 +177,7 @@ pub(super) fn rest(
     let presence = Arc::new(Presence {
         routes,
         transitions,
-        watchers,
+        notifier,
         users: stores.user_reader.clone(),
         last_seen: stores.last_seen,
         contacts: stores.contacts.clone(),
@@ -181,7 +185,7 @@ pub(super) fn rest(
         chats: stores.chat_reader.clone(),
         messages: stores.message_reader.clone(),
         clock: clock.clone(),
-        doubts: PendingRechecks::default(),
+        rechecks: PendingRechecks::default(),
     });
     let announcing = presence.clone();
     background.spawn(async move { announcing.run().await });
@@ -205,6 +209,7 @@ pub(super) fn rest(
         push_devices: stores.push_devices,
         notifier: providers,
         web_push_public_key,
+        update_window: config.update_window(),
         requests: stores.requests,
         limiter,
         security,

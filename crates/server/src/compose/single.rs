@@ -26,7 +26,7 @@ use crate::scrub;
 use crate::tools::transfer;
 
 /// Wires all planes for one machine: embedded store and log, everything else in this process.
-pub(super) async fn compose(config: &Config, security: Arc<dyn SecurityEvents>) -> anyhow::Result<ComposedService> {
+pub(crate) async fn compose(config: &Config, security: Arc<dyn SecurityEvents>) -> anyhow::Result<ComposedService> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
     let DataDirectory { store, keys, operators } = open(config, clock.clone(), ids.clone()).await?;
@@ -85,8 +85,9 @@ pub(super) async fn compose(config: &Config, security: Arc<dyn SecurityEvents>) 
             delivery: hub.clone(),
             routes: routes.clone(),
             transitions: routes.clone(),
-            watchers: hub.clone(),
+            notifier: hub.clone(),
             members,
+            webhook_peers: None,
             security: security.clone(),
             clock: clock.clone(),
             ids: ids.clone(),
@@ -132,6 +133,7 @@ pub(super) async fn compose(config: &Config, security: Arc<dyn SecurityEvents>) 
         id: gateway_id.0.clone(),
         roles: ProcessRole::ALL.to_vec(),
         started_at: SystemClock.now(),
+        listeners: config.addresses(),
         fleet: None,
     };
     let admin = AdminState {

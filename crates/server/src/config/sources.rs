@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_wrong_kind_says_what_the_key_takes() {
+    fn a_value_of_the_wrong_kind_names_the_accepted_kind() {
         refused(
             from_file("[limits]\nsync = \"many\""),
             expect![[r#"sets `limits.sync` to `"many"`, but it takes a whole number"#]],
@@ -328,6 +328,10 @@ mod tests {
                 r#"`allowed_origins` is not usable: `https://b.example/` is not an origin, such as https://app.example or http://localhost:3000"#
             ]],
         );
+        for ancestor in ["https://a.example/page", "*", "'self'", "https://a.example;sandbox"] {
+            let error = from_environment("TIDINGS_FRAME_ANCESTORS", ancestor).unwrap_err().to_string();
+            assert!(error.starts_with("`frame_ancestors` is not usable: "), "{error}");
+        }
         refused(
             from_environment("TIDINGS_TRUSTED_PROXIES", "10.0.0.0/8, balancer"),
             expect!["`trusted_proxies` is not usable: `balancer` is not a network, such as 10.0.0.0/8 or fd00::/8"],

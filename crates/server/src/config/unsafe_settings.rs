@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use ports::ProcessRole;
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, KafkaSecurity, LimitSettings, OtpSenderKind, StoreEngine};
+use super::{Config, ConfigError, KafkaSecurity, LimitSettings, OtpSenderKind};
 
 /// Shortest secret that signs calls. Shorter ones can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
@@ -116,7 +116,8 @@ impl Config {
                 note(key, Warned, message);
             }
         }
-        if self.serves_clients() && is_exposed(self.listen) && self.limits.otp_verify == 0 {
+        let is_reachable = is_exposed(self.listen) || !self.trusted_proxies().unwrap_or_default().is_empty();
+        if self.serves_clients() && is_reachable && self.limits.otp_verify == 0 {
             let message = "0 lets anyone try all codes of a phone; leave it at 5".to_owned();
             note("limits.otp_verify", Refused, message);
         }
@@ -134,7 +135,7 @@ impl Config {
             let message = "any user can cause calls to addresses of your network; leave it false";
             note("notify.webpush.private_endpoints", Warned, message.to_owned());
         }
-        if self.store.engine == StoreEngine::Dynamodb {
+        if self.store.engine.descriptor().is_shared() {
             let clear = |key: &str, danger: &str| format!("`{key}` is not encrypted: {danger}");
             if self.redis.url.split(',').map(str::trim).any(is_clear) {
                 note("redis.url", Warned, clear(&self.redis.url, "use rediss://"));
@@ -235,6 +236,7 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::StoreEngine;
 
     fn unsafe_keys(change: impl FnOnce(&mut Config)) -> Vec<(&'static str, UnsafeSeverity)> {
         let mut config = Config::default();
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn unlimited_guesses_are_refused_on_a_public_listener_only() {
+    fn unlimited_guesses_are_refused_on_a_public_listener_and_behind_a_proxy() {
         let limits = ("limits", UnsafeSeverity::Warned);
         assert_eq!(unsafe_keys(|config| config.limits.otp_verify = 0), [limits]);
         assert_eq!(
@@ -326,6 +328,13 @@ mod tests {
                 config.limits.otp_verify = 0;
                 config.listen = "192.0.2.1:443".parse().unwrap();
                 config.tls.cert_file = "cert.pem".into();
+            }),
+            [("limits.otp_verify", UnsafeSeverity::Refused), limits]
+        );
+        assert_eq!(
+            unsafe_keys(|config| {
+                config.limits.otp_verify = 0;
+                config.trusted_proxies = "127.0.0.1".into();
             }),
             [("limits.otp_verify", UnsafeSeverity::Refused), limits]
         );

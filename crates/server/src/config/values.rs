@@ -7,7 +7,7 @@ use ports::ProcessRole;
 
 use super::{
     AuthSettings, Config, ConfigError, ExternalAuthSettings, LimitSettings, OtpSenderKind, PasskeySettings,
-    PhoneSettings, StoreEngine,
+    PhoneSettings,
 };
 use crate::forwarded::TrustedProxies;
 use crate::listener::ListenerBounds;
@@ -21,9 +21,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const QUARTER: Duration = Duration::from_secs(15 * 60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// More GiB than any disk has.
+const GIB_MAX: f64 = 1e9;
 
 /// Why a command of a fleet cannot run. Settings of a fleet are refused earlier, by [`load`](super::load).
-#[cfg(not(feature = "fleet"))]
 pub fn without_fleet() -> anyhow::Error {
     anyhow::anyhow!(FLEET_MISSING)
 }
@@ -42,9 +43,13 @@ impl Config {
                 );
             }
         }
+        let not_an_origin =
+            |origin: &str| format!("`{origin}` is not an origin, such as https://app.example or http://localhost:3000");
         if let Some(origin) = self.origins().find(|origin| *origin != "*" && !is_origin(origin)) {
-            let message = format!("`{origin}` is not an origin, such as https://app.example or http://localhost:3000");
-            return invalid("allowed_origins", message);
+            return invalid("allowed_origins", not_an_origin(origin));
+        }
+        if let Some(origin) = listed(&self.frame_ancestors).find(|origin| !is_origin(origin)) {
+            return invalid("frame_ancestors", not_an_origin(origin));
         }
         self.trusted_proxies()?;
         let pairs =
@@ -76,15 +81,14 @@ impl Config {
             }
             _ => {}
         }
-        match (&self.store.engine, self.store.key_file.is_empty(), self.store.key_command.is_empty()) {
-            (_, false, false) => return invalid("store", "set key_file or key_command, not both".into()),
-            (StoreEngine::Dynamodb, false, _) | (StoreEngine::Dynamodb, _, false) => {
-                return invalid(
-                    "store",
-                    "a key encrypts the embedded store; DynamoDB encrypts its tables itself".into(),
-                );
-            }
-            _ => {}
+        let (has_key_file, has_key_command) = (!self.store.key_file.is_empty(), !self.store.key_command.is_empty());
+        if has_key_file && has_key_command {
+            return invalid("store", "set key_file or key_command, not both".into());
+        }
+        if let Some(managed) = self.store.engine.descriptor().managed_data()
+            && (has_key_file || has_key_command)
+        {
+            return invalid("store", format!("a key encrypts the embedded store; {}", managed.encryption));
         }
         self.auth.phone.prefixes()?;
         self.relying_party()?;
@@ -122,12 +126,12 @@ impl Config {
             return invalid("gateway.expiry_ms", message);
         }
         event_kinds(&self.webhook.events)?;
-        for (key, value, most) in
-            [("store.max_gib", self.store.max_gib, 1 << 30), ("store.min_free_mib", self.store.min_free_mib, 1 << 40)]
-        {
-            if value > most {
-                return invalid(key, format!("{value} is more than any disk has"));
-            }
+        let (max_gib, min_free_mib) = (self.store.max_gib, self.store.min_free_mib);
+        if !(0.0..=GIB_MAX).contains(&max_gib) {
+            return invalid("store.max_gib", format!("{max_gib} is less than 0, or more than any disk has"));
+        }
+        if min_free_mib > 1 << 40 {
+            return invalid("store.min_free_mib", format!("{min_free_mib} is more than any disk has"));
         }
         let days = self.retention.message_days;
         if days > 0 && self.message_ttl_max().is_none() {
@@ -163,7 +167,7 @@ impl Config {
     /// Refuses the settings of a fleet where the binary is built for one machine.
     fn check_supported(&self, has_fleet: bool) -> Result<(), ConfigError> {
         let of_fleet = [
-            ("store.engine", self.store.engine != StoreEngine::Embedded),
+            ("store.engine", self.store.engine.descriptor().is_shared()),
             ("roles", self.roles()?.len() < ProcessRole::ALL.len()),
         ];
         match of_fleet.into_iter().find(|(_, is_set)| *is_set) {
@@ -178,7 +182,7 @@ impl Config {
     fn check_fleet(&self) -> Result<(), ConfigError> {
         let invalid = |key: &str, message: &str| Err(ConfigError::Invalid { key: key.into(), message: message.into() });
         let roles = self.roles()?;
-        if self.store.engine == StoreEngine::Embedded {
+        if !self.store.engine.descriptor().is_shared() {
             if roles.len() < ProcessRole::ALL.len() {
                 return invalid(
                     "roles",
@@ -220,7 +224,13 @@ impl Config {
 
     /// The facts about this server that the pages need.
     pub(crate) fn site(&self) -> web::SiteInfo {
-        web::SiteInfo { admin: self.admin.listen, admin_tls: !self.admin.cert_file.is_empty(), dev: self.dev }
+        web::SiteInfo {
+            admin: self.admin.listen,
+            admin_tls: !self.admin.cert_file.is_empty(),
+            dev: self.dev,
+            phone: self.auth.phone.enabled,
+            frame_ancestors: listed(&self.frame_ancestors).map(str::to_owned).collect(),
+        }
     }
 
     /// The networks of `trusted_proxies`.
@@ -286,6 +296,11 @@ impl Config {
         listed(&self.admin.allowed_hosts).map(str::to_owned).collect()
     }
 
+    /// The external identity provider, if tokens of one are accepted.
+    pub(crate) fn external_issuer(&self) -> Result<Option<auth::ExternalConfig>, ConfigError> {
+        self.auth.external.config()
+    }
+
     /// The roles of this process, each once.
     pub(crate) fn roles(&self) -> Result<Vec<ProcessRole>, ConfigError> {
         if self.roles == "all" {
@@ -322,6 +337,7 @@ impl Config {
                 ..protocol::Timing::default()
             },
             origins: self.origins().collect(),
+            outbox: protocol::OutboxBounds::default(),
             limits: gateway::Limits {
                 connections_live: (self.limits.connections_live > 0).then_some(self.limits.connections_live as usize),
                 connections_new: Quota::per(self.limits.connections_new, MINUTE),
@@ -353,11 +369,18 @@ impl Config {
         Ttl::from_secs(self.retention.message_days.saturating_mul(DAY.as_secs()))
     }
 
+    /// The age up to which authors edit and delete their messages, if it is limited.
+    pub(crate) fn update_window(&self) -> Option<Duration> {
+        let seconds = self.messages.update_window_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+
     pub(crate) fn ingest(&self) -> ingest::Config {
         ingest::Config {
             queue_len_max: self.ingest.queue_len_max,
             batch_len_max: self.ingest.batch_len_max,
             ttl_max: self.message_ttl_max(),
+            update_window: self.update_window(),
             ..ingest::Config::default()
         }
     }
@@ -373,7 +396,7 @@ impl Config {
 
     pub(crate) fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
         let mut addresses = vec![("listen", self.listen), ("admin.listen", self.admin.listen)];
-        if self.store.engine == StoreEngine::Dynamodb {
+        if self.store.engine.descriptor().is_shared() {
             addresses.push(("rpc.listen", self.rpc.listen));
         }
         addresses
@@ -542,13 +565,14 @@ fn listed(list: &str) -> impl Iterator<Item = &str> {
 /// Whether it has the form of an `Origin` header: scheme and host only.
 fn is_origin(text: &str) -> bool {
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let is_bare = |authority: &str| !authority.contains(['/', '?', '#', '@', '*']);
+    let is_bare = |authority: &str| !authority.contains(['/', '?', '#', '@', '*', ';']);
     authority.is_some_and(is_bare) && text.parse::<http::Uri>().is_ok_and(|uri| uri.host().is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::StoreEngine;
 
     #[test]
     fn settings_of_a_fleet_need_a_binary_with_fleet_support() {

@@ -7,39 +7,45 @@ use ports::{ProcessRole, SystemClock, error_chain};
 use tidings_kafka::topics::{self, TopicSize};
 use tidings_redis::Redis;
 
-use super::{CheckResult, nearest_existing, tempfile_in};
+use super::{CheckFinding, CheckResult, nearest_existing, tempfile_in};
 use crate::config::Config;
 use crate::engines;
 use crate::health::need;
 
 /// Checks the dependencies of a fleet's process, as far as its roles need them.
-pub(super) async fn examine(config: &Config) -> Vec<(&'static str, (CheckResult, String))> {
+pub(crate) async fn examine(config: &Config) -> Vec<CheckFinding> {
     let roles = match config.roles() {
         Ok(roles) => roles,
-        Err(error) => return vec![("roles", (CheckResult::Bad, error.to_string()))],
+        Err(error) => return vec![CheckFinding::new("roles", (CheckResult::Bad, error.to_string()))],
     };
-    let mut findings = vec![("data_dir", token_directory(&config.data_dir))];
+    let mut findings = vec![CheckFinding::new("data_dir", token_directory(&config.data_dir))];
     if roles != [ProcessRole::Gateway] {
-        findings.push(("dynamodb", tables(config).await));
-        findings.push(("kafka", log(config).await));
+        findings.push(CheckFinding::new("dynamodb", tables(config).await));
+        findings.push(CheckFinding::new("kafka", log(config).await));
     }
-    findings.push(("redis", redis(config).await));
-    for (check, (verdict, message)) in &mut findings {
-        if *verdict == CheckResult::Bad
-            && let Some(row) = need(&roles, check)
+    findings.push(CheckFinding::new("redis", redis(config).await));
+    for finding in &mut findings {
+        if finding.verdict == CheckResult::Bad
+            && let Some(row) = need(&roles, finding.check)
         {
-            message.push_str(&format!(". Meanwhile: {}", row.meanwhile));
+            finding.message.push_str(&format!(". Meanwhile: {}", row.meanwhile));
         }
     }
-    findings
-        .push(("rpc", or_bad(engines::security(config), "the credentials for calls between processes can be read")));
+    findings.push(CheckFinding::new(
+        "rpc",
+        or_bad(engines::security(config), "the credentials for calls between processes can be read"),
+    ));
     if let Some(read) = engines::assertion_key(config).transpose() {
-        findings.push(("rpc.assertion_secret_file", or_bad(read, "the key of assertions is derived from it")));
+        findings.push(CheckFinding::new(
+            "rpc.assertion_secret_file",
+            or_bad(read, "the key of assertions is derived from it"),
+        ));
     }
     if roles.contains(&ProcessRole::Api) {
         let path = Path::new(&config.auth.secret_file);
         let secret = MasterSecret::read(path).map_err(anyhow::Error::from);
-        findings.push(("auth.secret_file", or_bad(secret, "the keys of the fleet are derived from it")));
+        findings
+            .push(CheckFinding::new("auth.secret_file", or_bad(secret, "the keys of the fleet are derived from it")));
     }
     findings
 }

@@ -45,7 +45,7 @@ impl Dependency {
         }
     }
 
-    /// What the process does while the engine fails.
+    /// The behaviour of the process while the engine fails.
     pub(super) fn meanwhile(&self) -> &'static str {
         self.row.map_or("the roles of this process that serve clients do not use it", |row| row.meanwhile)
     }

@@ -25,7 +25,7 @@ impl Need {
     }
 }
 
-/// How far a role needs an engine, and why.
+/// How a role depends on an engine, and what the role does while the engine fails.
 #[derive(Debug)]
 pub(crate) struct RoleNeed {
     /// The role in a fleet; `None` is the only process of a service on one machine.
@@ -33,7 +33,7 @@ pub(crate) struct RoleNeed {
     /// The name of the engine in `/readyz`.
     dependency: &'static str,
     pub(crate) need: Need,
-    /// What the role does while the engine fails.
+    /// The behaviour of the role while the engine fails.
     pub(crate) meanwhile: &'static str,
 }
 
@@ -41,7 +41,7 @@ const fn of(role: ProcessRole, dependency: &'static str, need: Need, meanwhile: 
     RoleNeed { role: Some(role), dependency, need, meanwhile }
 }
 
-/// The needs of all roles. C3, C8, G5 and the failure table of docs/guarantees.md decide.
+/// The needs of all roles. They follow from guarantee G5 and corrections C3 and C8 (docs/guarantees.md).
 static NEEDS: [RoleNeed; 11] = [
     RoleNeed {
         role: None,

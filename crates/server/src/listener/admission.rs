@@ -86,11 +86,11 @@ pub(crate) struct Admission {
     bounds: ListenerBounds,
     proxies: TrustedProxies,
     epoch: Instant,
-    table: Mutex<Table>,
+    table: Mutex<AddressTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct AddressTable {
     /// Open connections, without those that were shed and have not ended yet.
     connections: usize,
     /// Bytes reserved by requests in progress.
@@ -220,7 +220,7 @@ impl Admission {
     }
 
     /// Makes a connection idle, and sheds the longest idle ones if there are too many connections.
-    fn insert_idle(&self, table: &mut Table, state: &Arc<ListenerConnection>) {
+    fn insert_idle(&self, table: &mut AddressTable, state: &Arc<ListenerConnection>) {
         let Some(network) = state.network else {
             table.idle_of_proxies += 1;
             state.idle_key.store(u64::MAX, Ordering::Relaxed);
@@ -241,7 +241,7 @@ impl Admission {
     }
 
     /// Asks an idle connection to close. It no longer counts.
-    fn shed(&self, table: &mut Table, key: u64) {
+    fn shed(&self, table: &mut AddressTable, key: u64) {
         if let Some(state) = table.idle.get(&key).cloned() {
             self.uncount(table, &state);
             self.refuse(table, Refusal::Idle, state.network);
@@ -250,7 +250,7 @@ impl Admission {
     }
 
     /// Removes a connection from all counts, once.
-    fn uncount(&self, table: &mut Table, state: &ListenerConnection) {
+    fn uncount(&self, table: &mut AddressTable, state: &ListenerConnection) {
         if state.is_uncounted.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -262,7 +262,7 @@ impl Admission {
         }
     }
 
-    fn refuse(&self, table: &mut Table, refusal: Refusal, network: Option<IpAddr>) {
+    fn refuse(&self, table: &mut AddressTable, refusal: Refusal, network: Option<IpAddr>) {
         counter!("tidings_http_refused_total", "listener" => self.listener, "reason" => refusal.as_str()).increment(1);
         table.refusals[refusal as usize] += 1;
         if let Some(network) = network {
@@ -275,7 +275,7 @@ impl Admission {
     }
 }
 
-impl Table {
+impl AddressTable {
     fn used(&mut self, network: IpAddr) -> &mut NetworkUse {
         if self.networks.len() >= NETWORKS_MAX && !self.networks.contains_key(&network) {
             self.networks.retain(|_, used| used.is_live());

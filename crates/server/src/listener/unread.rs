@@ -4,12 +4,17 @@
 //! that was dropped: it closes the connection after the answer, without `Connection: close`, and the client's next request
 //! is lost. So an unread body is returned to the listener, which discards it before it answers. If that would take too
 //! long, the answer announces the close.
+//!
+//! Handlers collect a body as parts, and each part of hyper keeps the whole buffer of its read: a client that sends single
+//! bytes would take a thousand times the memory of its body. So handlers get copies, in parts as large as a whole body.
 
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
+use domain::limits::FRAME_BYTES_MAX;
 use futures_util::future::poll_fn;
 use http::{Request, header};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
@@ -49,7 +54,7 @@ pub(super) fn returning(request: Request<Incoming>) -> (Request<Body>, Option<Un
         deadline: Instant::now() + BODY_TIMEOUT,
         expects_continue: request.headers().contains_key(header::EXPECT),
     };
-    let returning = |body| Returning { body: Some(body), was_begun: false, sender: Some(sender) };
+    let returning = |body| Returning { body: Some(body), gathered: Vec::new(), was_begun: false, sender: Some(sender) };
     (request.map(|body| Body::new(returning(body))), Some(unread))
 }
 
@@ -90,6 +95,8 @@ async fn read_to_end(mut body: Incoming) -> bool {
 struct Returning {
     /// Absent once its end was read, or reading has failed.
     body: Option<Incoming>,
+    /// Bytes that the handler gets with the next part.
+    gathered: Vec<u8>,
     was_begun: bool,
     /// Absent if there is nothing to return.
     sender: Option<oneshot::Sender<RemainingBody>>,
@@ -104,23 +111,39 @@ impl hyper::body::Body for Returning {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = &mut *self;
-        let Some(body) = &mut this.body else { return Poll::Ready(None) };
-        this.was_begun = true;
-        let frame = ready!(Pin::new(body).poll_frame(context));
-        match &frame {
-            None => (this.body, this.sender) = (None, None),
-            Some(Err(_)) => this.body = None,
-            Some(Ok(_)) => {}
+        while let Some(body) = &mut this.body
+            && this.gathered.len() < FRAME_BYTES_MAX
+        {
+            this.was_begun = true;
+            match ready!(Pin::new(body).poll_frame(context)) {
+                None => (this.body, this.sender) = (None, None),
+                Some(Err(failure)) => {
+                    (this.body, this.gathered) = (None, Vec::new());
+                    return Poll::Ready(Some(Err(failure)));
+                }
+                // Trailers are dropped: no handler reads them.
+                Some(Ok(frame)) => {
+                    this.gathered.extend_from_slice(&frame.into_data().unwrap_or_default());
+                }
+            }
         }
-        Poll::Ready(frame)
+        let part = mem::take(&mut this.gathered);
+        Poll::Ready((!part.is_empty()).then(|| Ok(Frame::data(part.into()))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Incoming::is_end_stream)
+        self.gathered.is_empty() && self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint)
+        let unread = self.body.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint);
+        let gathered = self.gathered.len() as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(unread.lower() + gathered);
+        if let Some(upper) = unread.upper() {
+            hint.set_upper(upper + gathered);
+        }
+        hint
     }
 }
 

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_links_what_it_follows() {
+    fn a_span_links_its_predecessor() {
         let spans = kept(1.0, || {
             let [first, second] = [(); 2].map(|()| debug_span!(target: TARGET, parent: None, "commit"));
             second.follows_from(&first);

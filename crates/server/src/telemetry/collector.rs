@@ -31,7 +31,7 @@ pub(super) struct Collector {
     endpoint: String,
     headers: HeaderMap,
     /// Whether the last request failed.
-    is_away: AtomicBool,
+    is_unavailable: AtomicBool,
 }
 
 /// Why the collector did not accept a request.
@@ -52,14 +52,14 @@ impl Collector {
             http: http.context("cannot build the HTTP client for `telemetry.otlp_endpoint`")?,
             endpoint: settings.otlp_endpoint.trim_end_matches('/').to_owned(),
             headers: headers(&settings.headers_file)?,
-            is_away: AtomicBool::new(false),
+            is_unavailable: AtomicBool::new(false),
         })
     }
 
     /// Sends a message of OTLP once. Logs only the first failure in a row, and the recovery.
     pub(super) async fn post(&self, path: &str, message: Bytes) -> Result<(), ExportError> {
         let outcome = self.send(path, message).await;
-        match (&outcome, self.is_away.swap(outcome.is_err(), Relaxed)) {
+        match (&outcome, self.is_unavailable.swap(outcome.is_err(), Relaxed)) {
             (Ok(()), true) => info!("the collector accepts traces and metrics again"),
             (Err(failure), false) => warn!(
                 error = %error_chain(failure),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{error, fs, io};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
 use auth::KeyRing;
 use embedded::EmbeddedStore;
 use embedded::backup::Backup;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 pub use self::destination::Destination;
 use super::engine::{embedded_store, ensure_exists, with_remedy};
 use super::verify::IN_USE;
-use crate::config::{Config, StoreEngine};
+use crate::config::Config;
 
 /// MiB per second that a backup reads by default: a fraction of the throughput of a small disk.
 pub const RATE_MIB: u32 = 64;
@@ -113,11 +113,10 @@ async fn write(
 
 /// Refuses a configuration with another engine than the embedded store.
 pub(super) fn only_embedded(config: &Config) -> anyhow::Result<()> {
-    ensure!(
-        config.store.engine == StoreEngine::Embedded,
-        "this is for the store of one machine; DynamoDB keeps backups of a fleet's tables (docs/fleet.md)"
-    );
-    Ok(())
+    match config.store.engine.descriptor().managed_data() {
+        Some(managed) => bail!("this is for the store of one machine; {}", managed.backups),
+        None => Ok(()),
+    }
 }
 
 /// Limits a transfer to a number of bytes per second.

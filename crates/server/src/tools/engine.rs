@@ -10,38 +10,30 @@ use embedded::{EmbeddedStore, StoreOpenError};
 use ports::{Engine, RandomIds, SystemClock};
 
 #[cfg(feature = "fleet")]
-pub(super) use self::fleet::dynamo_store;
-use crate::config::{Config, StoreEngine};
+pub(crate) use self::fleet::{FleetEngine, dynamo_store};
+use crate::config::Config;
 use crate::embedded_config::store_key;
 
 /// Opens the engine of a configuration. The embedded engine creates its data directory if there is none.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Box<dyn Engine>> {
-    match config.store.engine {
-        StoreEngine::Embedded => Ok(Box::new(embedded_store(config)?)),
-        #[cfg(feature = "fleet")]
-        StoreEngine::Dynamodb => Ok(Box::new(fleet::FleetEngine::open(config).await?)),
-        #[cfg(not(feature = "fleet"))]
-        StoreEngine::Dynamodb => Err(crate::config::without_fleet()),
-    }
+    config.store.engine.descriptor().open(config).await
 }
 
 /// Opens the engine of a configuration, for a tool that must not create a data directory.
 pub(super) async fn open_existing(config: &Config) -> anyhow::Result<Box<dyn Engine>> {
-    if config.store.engine == StoreEngine::Embedded {
-        ensure_exists(config)?;
-    }
+    config.store.engine.descriptor().ensure_exists(config)?;
     open(config).await
 }
 
 /// Opens the store of a data directory. It purges no expired rows: a tool decides for each row, at one point in time,
 /// whether the row has expired.
-pub(super) fn embedded_store(config: &Config) -> anyhow::Result<EmbeddedStore> {
+pub(crate) fn embedded_store(config: &Config) -> anyhow::Result<EmbeddedStore> {
     let settings = embedded::Config { forgets: false, key: store_key(config)?, ..embedded::Config::default() };
     Ok(EmbeddedStore::open(&config.data_dir, settings, Arc::new(SystemClock), Arc::new(RandomIds))?)
 }
 
 /// Refuses a data directory that does not exist.
-pub(super) fn ensure_exists(config: &Config) -> anyhow::Result<()> {
+pub(crate) fn ensure_exists(config: &Config) -> anyhow::Result<()> {
     let directory = &config.data_dir;
     ensure!(directory.exists(), "there is no data directory `{}`; name it with --data-dir", directory.display());
     Ok(())

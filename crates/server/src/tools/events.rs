@@ -18,8 +18,8 @@ use crate::config::Config;
 
 /// Most bytes in the name of a group.
 const GROUP_LEN_MAX: usize = 200;
-/// The fields of an event's payload that users wrote: the content of a message, the name of a chat.
-const CONTENTS: [&str; 2] = ["content", "name"];
+/// The fields of an event's payload that users wrote: the content of a message, the name of a chat, a reaction.
+const CONTENTS: [&str; 3] = ["content", "name", "reaction"];
 
 /// The consumer groups of the service itself, and the role that consumes as each.
 const OWN_GROUPS: [(&str, &str); 3] =
@@ -147,14 +147,26 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Box<dyn Engine>> {
 pub fn envelope(record: &Record, contents: bool) -> anyhow::Result<Value> {
     let envelope = EventEnvelope { event: Cow::Borrowed(&*record.event), position: Some(record.position.0) };
     let mut envelope: Value = serde_json::from_slice(&envelope.encode())?;
-    if !contents && let Some(payload) = envelope["payload"].as_object_mut() {
-        for key in CONTENTS {
-            if let Some(hidden) = payload.remove(key) {
-                payload.insert(format!("{key}_bytes"), hidden.as_str().map_or(0, str::len).into());
-            }
-        }
+    if !contents {
+        hide_contents(&mut envelope["payload"]);
     }
     Ok(envelope)
+}
+
+/// Replaces the texts that users wrote, in a payload and in the message in it.
+fn hide_contents(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for key in CONTENTS {
+                if let Some(hidden) = fields.remove(key) {
+                    fields.insert(format!("{key}_bytes"), hidden.as_str().map_or(0, str::len).into());
+                }
+            }
+            fields.values_mut().for_each(hide_contents);
+        }
+        Value::Array(values) => values.iter_mut().for_each(hide_contents),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// A group that was moved to a position.
@@ -246,7 +258,10 @@ fn checked(group: &str) -> anyhow::Result<&str> {
 mod tests {
     use std::time::Duration;
 
-    use domain::{ChatId, Event, EventBody, EventId, UserId};
+    use domain::{
+        Body, ChatId, ClientMessageId, ContentType, Event, EventBody, EventId, Message, MessageId, MessageState,
+        MessageUpdate, Reaction, ReactionCount, Sequence, UpdateKind, UserId,
+    };
     use memory::MemoryStore;
     use ports::{ChatWriter, Clock, NewGroup, SystemClock};
     use tokio::time::timeout;
@@ -324,11 +339,53 @@ mod tests {
             name: "secret".to_owned().try_into().unwrap(),
             changed_by: UserId::from_bytes([2; 16]),
         };
-        let event = Arc::new(Event { event_id: EventId::from_bytes([3; 16]), event_time: Timestamp::default(), body });
+        let event = Arc::new(Event {
+            event_id: EventId::from_bytes([3; 16]),
+            event_time: Timestamp::default(),
+            event_number: None,
+            body,
+        });
         let record = Record { position: Position(7), event };
         let hidden = envelope(&record, false).unwrap();
         assert!(!hidden.to_string().contains("secret"), "{hidden}");
         assert_eq!((&hidden["payload"]["name_bytes"], &hidden["position"]), (&6.into(), &7.into()));
         assert_eq!(envelope(&record, true).unwrap()["payload"]["name"], "secret");
+    }
+
+    #[test]
+    fn text_of_users_in_an_updated_message_is_hidden() {
+        let reaction: Reaction = "secret".parse().unwrap();
+        let message = Message {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(1),
+            sender_id: UserId::from_bytes([3; 16]),
+            client_message_id: ClientMessageId::from_bytes([4; 16]),
+            body: Body::new("a secret".to_owned().try_into().unwrap(), ContentType::Text),
+            created_at: Timestamp::default(),
+            expires_at: None,
+            state: MessageState {
+                revision: Sequence(2),
+                edited: None,
+                reactions: vec![ReactionCount { reaction: reaction.clone(), count: 1 }],
+            },
+        };
+        let update = MessageUpdate {
+            update_id: MessageId::from_bytes([5; 16]),
+            chat_id: message.chat_id,
+            sequence: Sequence(2),
+            user_id: message.sender_id,
+            client_message_id: ClientMessageId::from_bytes([6; 16]),
+            target: Sequence(1),
+            kind: UpdateKind::Reacted(reaction),
+            created_at: Timestamp::default(),
+            expires_at: None,
+        };
+        let event = Arc::new(Event::message_updated(update, Some(message)));
+        let record = Record { position: Position(7), event };
+        let hidden = envelope(&record, false).unwrap();
+        assert!(!hidden.to_string().contains("secret"), "{hidden}");
+        assert_eq!(hidden["payload"]["reaction_bytes"], 6);
+        assert_eq!(envelope(&record, true).unwrap()["payload"]["message"]["content"], "a secret");
     }
 }

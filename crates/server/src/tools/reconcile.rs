@@ -246,7 +246,7 @@ impl ReconcileRun {
         Ok(())
     }
 
-    /// The events of messages. Expired messages are left out, because they must not be delivered any more (G11).
+    /// The events of messages and updates. Expired ones are left out, because they must not be delivered any more (G11).
     async fn events(&self, chat_id: ChatId, sequences: &[Sequence]) -> Result<Vec<Arc<Event>>, StoreError> {
         let mut events = Vec::with_capacity(sequences.len());
         for sequence in sequences {
@@ -256,6 +256,9 @@ impl ReconcileRun {
             let message = page.messages.into_iter().find(|message| message.sequence == *sequence);
             // The original connection is unknown by now, so no connection is excluded from the push.
             events.extend(message.map(|message| Arc::new(Event::message_persisted(message, None))));
+            let update = page.updates.into_iter().find(|update| update.sequence == *sequence);
+            let target = page.updated.into_iter().next();
+            events.extend(update.map(|update| Arc::new(Event::message_updated(update, target))));
         }
         Ok(events)
     }

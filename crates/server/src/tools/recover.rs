@@ -1,13 +1,13 @@
 //! Counter recovery of ADR-004, with an inspection before it.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use domain::{ChatId, Sequence};
 use dynamodb::DynamoStore;
 pub use dynamodb::{Recovery, RecoveryAudit};
 use ports::{ChatReader, Clock, MessageReader, StoreError, SystemClock, WatermarkStore};
 
 use super::engine::dynamo_store;
-use crate::config::{Config, StoreEngine};
+use crate::config::Config;
 
 /// The state of the head sequence counter of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub async fn look(config: &Config, chat_id: ChatId) -> anyhow::Result<Counter> {
     ensure!(chat.is_some(), "there is no chat `{chat_id}`; a counter is only restored for one that exists");
     let last = store.before(chat_id, Sequence(u64::MAX), 1, SystemClock.now()).await?;
     let members = store.members(chat_id).await?;
-    let places: Vec<_> = members.iter().map(|member| (member.user_id, chat_id)).collect();
-    let seen = store.watermarks(&places).await?.into_iter().map(|watermarks| watermarks.delivered);
+    let states: Vec<_> = members.iter().map(|member| (member.user_id, chat_id)).collect();
+    let seen = store.watermarks(&states).await?.into_iter().map(|watermarks| watermarks.delivered);
     let highest = seen.chain(last.first().map(|message| message.sequence)).max().unwrap_or(Sequence::ZERO);
     let state = match store.head(chat_id).await {
         Ok(None) => CounterState::Missing,
@@ -58,10 +58,9 @@ pub async fn recover(config: &Config, chat_id: ChatId, audit: &RecoveryAudit) ->
 }
 
 async fn open(config: &Config) -> anyhow::Result<DynamoStore> {
-    match config.store.engine {
-        StoreEngine::Dynamodb => Ok(dynamo_store(config).await),
-        StoreEngine::Embedded => bail!(
-            "on one machine a counter cannot be lost separately from its messages; this is for `store.engine` = \"dynamodb\""
-        ),
-    }
+    ensure!(
+        config.store.engine.descriptor().has_dynamodb_tables(),
+        "on one machine a counter cannot be lost separately from its messages; this is for `store.engine` = \"dynamodb\""
+    );
+    Ok(dynamo_store(config).await)
 }

@@ -10,12 +10,12 @@ use embedded::backup::{self, BackupContents};
 
 use super::backup::{KEY_FILES, only_embedded};
 use super::new_directory::{NewDirectory, with_suffix};
-use super::verify::{self, AuditProgress, Findings, Manner};
+use super::verify::{self, AuditProgress, Findings, Manner, RATE_MAX};
 use crate::config::Config;
 use crate::embedded_config::{key_from_file, store_key};
 
 /// Rows audited per second after a restore: unlimited, because the store does not serve yet.
-const VERIFY_RATE: u32 = 1_000_000;
+const VERIFY_RATE: u32 = RATE_MAX;
 
 /// A restored backup.
 pub struct Restored {
@@ -75,7 +75,7 @@ pub(super) async fn audit(
     progress: impl Fn(AuditProgress) + Send + Sync,
 ) -> anyhow::Result<Findings> {
     let config = Config { data_dir: directory.to_owned(), ..config.clone() };
-    verify::verify(&config, &Manner { rate: VERIFY_RATE, ..Manner::default() }, progress).await
+    verify::verify(&config, &Manner { rate: Some(VERIFY_RATE), ..Manner::default() }, progress).await
 }
 
 /// A backup and its length; 0 if unknown.

@@ -23,6 +23,8 @@ pub enum Format {
     Cloudformation,
     /// An AWS CloudFormation template with the alarms of tables and indexes.
     Alarms,
+    /// An AWS CloudFormation template with scheduled backups of the tables.
+    Backups,
     /// Only the policies of roles.
     Iam(Policies),
     /// The commands that create the topics.
@@ -63,6 +65,7 @@ pub fn show(config: &Config, format: &Format) -> anyhow::Result<String> {
         }
         Format::Cloudformation => Ok(schema::cloudformation(&tables, &log_names(&kafka))),
         Format::Alarms => Ok(schema::alarms(&tables)),
+        Format::Backups => Ok(schema::backups(&tables)),
         Format::Iam(which) => {
             let policies = policies(config, which)?;
             let is_alone = policies.len() == 1;
@@ -87,7 +90,7 @@ pub fn show_json(config: &Config, format: &Format) -> anyhow::Result<Value> {
             json!({ "tables": Table::ALL.map(|table| table_json(&table.definition())), "topics": topics() })
         }
         Format::Kafka => json!({ "topics": topics() }),
-        Format::Cloudformation | Format::Alarms => serde_json::from_str(&show(config, format)?)?,
+        Format::Cloudformation | Format::Alarms | Format::Backups => serde_json::from_str(&show(config, format)?)?,
         Format::Iam(which) => {
             let mut by_role = Map::new();
             for (role, policy) in policies(config, which)? {

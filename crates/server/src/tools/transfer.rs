@@ -77,17 +77,17 @@ pub struct Imported {
 pub async fn export(config: &Config, path: &Path, progress: impl Fn(AuditProgress)) -> anyhow::Result<Exported> {
     // Created first, so that an unusable path fails before the export.
     let partial = Partial::create(path)?;
-    let place = StoppedService::to_export(config).await?;
+    let service = StoppedService::to_export(config).await?;
     let outcome = async {
-        let left = place.left().await?;
-        let all = place.audit.size().await.unwrap_or(0);
-        write(&*place.source, place.engine.name(), partial, left, |read, stage| {
+        let left = service.left().await?;
+        let all = service.audit.size().await.unwrap_or(0);
+        write(&*service.source, service.engine.name(), partial, left, |read, stage| {
             progress(AuditProgress { stage, read, all: all.max(read) });
         })
         .await
     };
     let outcome = outcome.await;
-    place.close().await;
+    service.close().await;
     outcome
 }
 
@@ -164,13 +164,13 @@ pub async fn import(
     progress: impl Fn(AuditProgress) + Send + Sync,
 ) -> anyhow::Result<Imported> {
     let checked = check(path, &progress)?;
-    let place = StoppedService::to_import(config).await?;
+    let service = StoppedService::to_import(config).await?;
     let outcome = async {
-        begin(&*place.target, &checked).await?;
-        fill(&place, path, checked, &progress).await
+        begin(&*service.target, &checked).await?;
+        fill(&service, path, checked, &progress).await
     };
     let outcome = outcome.await;
-    place.close().await;
+    service.close().await;
     outcome
 }
 
@@ -189,7 +189,7 @@ async fn begin(target: &dyn ImportTarget, file: &Imported) -> anyhow::Result<()>
 }
 
 async fn fill(
-    place: &StoppedService,
+    service: &StoppedService,
     path: &Path,
     checked: Imported,
     progress: &(impl Fn(AuditProgress) + Send + Sync),
@@ -214,7 +214,7 @@ async fn fill(
         if page.is_empty() {
             break;
         }
-        place.target.write(page).await.context("the store cannot be written; begin the same import again")?;
+        service.target.write(page).await.context("the store cannot be written; begin the same import again")?;
         progress(AuditProgress { stage: "writing", read, all });
     }
     let sha256 = reader.summary().map(|summary| hex(&summary.sha256)).unwrap_or_default();
@@ -222,10 +222,14 @@ async fn fill(
 
     let mut found = ContentDigest::default();
     let said = |read, _: &'static str| progress(AuditProgress { stage: "reading back", read, all });
-    each_row(&*place.source, now, said, |row| found.add(&row)).await?;
+    each_row(&*service.source, now, said, |row| found.add(&row)).await?;
     compare(&written, &found)?;
-    verify(place, progress).await?;
-    place.target.finish().await.context("the store is whole, and marked as unfinished; begin the same import again")?;
+    verify(service, progress).await?;
+    service
+        .target
+        .finish()
+        .await
+        .context("the store is whole, and marked as unfinished; begin the same import again")?;
     Ok(Imported { rows: written.rows.clone(), left_out, content: written.digest(), ..checked })
 }
 
@@ -244,13 +248,13 @@ fn compare(written: &ContentDigest, found: &ContentDigest) -> anyhow::Result<()>
 }
 
 /// Audits the written rows as `tidings store verify` does.
-async fn verify(place: &StoppedService, progress: &(impl Fn(AuditProgress) + Send + Sync)) -> anyhow::Result<()> {
-    let manner = Manner { rate: u32::MAX, ..Manner::default() };
+async fn verify(service: &StoppedService, progress: &(impl Fn(AuditProgress) + Send + Sync)) -> anyhow::Result<()> {
+    let manner = Manner { rate: Some(u32::MAX), ..Manner::default() };
     // No other process writes here, so no waiting time is needed.
     let said = |at: AuditProgress| progress(AuditProgress { stage: "verifying", ..at });
     let (pace, _) = Paced::new(&manner, String::new(), Duration::ZERO, said)?;
     let options = AuditOptions::new(Arc::new(SystemClock));
-    let findings = audit(&*place.audit, Some(&*place.log), &options, &pace, None).await;
+    let findings = audit(&*service.audit, Some(&*service.log), &options, &pace, None).await;
     let findings = findings.context("the store cannot be read")?;
     let examples = findings.violations().take(EXAMPLES).map(|it| format!("{}: {}", it.invariant, it.detail));
     let examples: Vec<String> = examples.collect();
@@ -266,7 +270,8 @@ async fn verify(place: &StoppedService, progress: &(impl Fn(AuditProgress) + Sen
 pub(crate) fn ensure_finished(is_unfinished: bool) -> anyhow::Result<()> {
     ensure!(
         !is_unfinished,
-        "an import into this store was not finished; run the same `tidings store import` again, or create an empty store"
+        "an import into this store was not finished, or its restore; run the same `tidings store import` or `tidings store \
+         restore-tables` again, or create an empty store"
     );
     Ok(())
 }

@@ -6,50 +6,46 @@
 
 mod files;
 #[cfg(feature = "fleet")]
-mod fleet;
+pub(crate) mod fleet;
 mod pace;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
 use audit::{AuditOptions, audit};
 pub use audit::{AuditProgress, Findings, Line, Report};
 use embedded::Scrub;
 use ports::{Engine, SystemClock};
 
 pub use self::files::{DamagedFile, ScrubbedFiles, Verified};
-pub(crate) use self::pace::{MOMENT, Paced};
+pub(crate) use self::pace::{CommitWait, MOMENT, Paced};
 use super::engine::{ensure_exists, open_existing, with_remedy};
-use crate::config::{Config, StoreEngine};
+use crate::config::Config;
 use crate::scrub;
 
-/// Rows per second that are read by default: a fraction of the throughput of a small disk or table, so that users do
-/// not notice.
+/// Rows per second that are read by default where others use the store: a fraction of the throughput of a small disk or
+/// table, so that users do not notice.
 pub const RATE: u32 = 2000;
+/// Most rows per second that can be asked for.
+pub const RATE_MAX: u32 = 1_000_000;
 /// MiB per second that a deep check reads by default.
 pub const RATE_MIB: u32 = scrub::RATE_MIB;
 
 /// The remedy for a data directory that another process holds.
 pub(super) const IN_USE: &str =
-    "one process holds a data directory at a time; use --admin to query the running service, or verify a copy";
+    "one process holds a data directory at a time; use --admin-listen to query the running service, or verify a copy";
 
 /// Options of an audit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Manner {
-    /// Most rows read per second.
-    pub rate: u32,
+    /// Most rows read per second; by default [`RATE`] where others use the store, and unlimited where nobody does.
+    pub rate: Option<u32>,
     /// The file for checkpoints.
     pub checkpoint: Option<PathBuf>,
     /// Whether to resume from the checkpoint.
     pub resume: bool,
-}
-
-impl Default for Manner {
-    fn default() -> Self {
-        Self { rate: RATE, checkpoint: None, resume: false }
-    }
 }
 
 /// Audits everything that a deployment has stored.
@@ -61,22 +57,16 @@ pub async fn verify(
     let engine = open_existing(config).await.map_err(|error| with_remedy(error, IN_USE))?;
     let outcome = rows(&*engine, manner, &progress).await;
     engine.close().await;
-    let findings = outcome?;
-    #[cfg(feature = "fleet")]
-    if config.store.engine == StoreEngine::Dynamodb {
-        let mut findings = findings;
-        findings.merge(fleet::verify(config, manner, &progress).await?);
-        return Ok(findings);
-    }
+    let mut findings = outcome?;
+    findings.merge(config.store.engine.descriptor().verify_rest(config, manner, &progress).await?);
     Ok(findings)
 }
 
 /// Reads every checksum of a stopped store. The store is not opened, so this also works on one that fails to open.
 pub async fn files(config: &Config, rate_mib: u32, progress: impl Fn(AuditProgress)) -> anyhow::Result<ScrubbedFiles> {
-    ensure!(
-        config.store.engine == StoreEngine::Embedded,
-        "--deep reads the files of the store of one machine; DynamoDB checks the files of a fleet's tables itself"
-    );
+    if let Some(managed) = config.store.engine.descriptor().managed_data() {
+        bail!("--deep reads the files of the store of one machine; {}", managed.checksums);
+    }
     ensure_exists(config)?;
     let scrub = Scrub::of_directory(&config.data_dir).map_err(|error| with_remedy(error, IN_USE))?;
     Ok(scrub::read_all(scrub, rate_mib, progress).await?.into())
@@ -89,8 +79,9 @@ async fn rows(
     progress: impl Fn(AuditProgress) + Send + Sync,
 ) -> anyhow::Result<Findings> {
     // Rows that no other process writes do not change meanwhile, so no waiting time is needed.
-    let wait = if engine.is_exclusive() { Duration::ZERO } else { MOMENT };
-    let (pace, from) = Paced::new(manner, engine.location(), wait, progress)?;
+    let (wait, usual) = if engine.is_exclusive() { (Duration::ZERO, u32::MAX) } else { (MOMENT, RATE) };
+    let manner = Manner { rate: Some(manner.rate.unwrap_or(usual)), ..manner.clone() };
+    let (pace, from) = Paced::new(&manner, engine.location(), wait, progress)?;
     let (store, log) = engine.audit();
     let findings = audit(&*store, Some(&*log), &AuditOptions::new(Arc::new(SystemClock)), &pace, from).await;
     let findings = findings.context("the store cannot be read")?;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use aws_sdk_dynamodb::types::AttributeValue;
 use contract::{ContractStores, FaultInjection};
 use domain::{ChatId, Timestamp};
 use dynamodb::{DynamoStore, schema};
@@ -26,7 +27,7 @@ async fn stores() -> ContractStores {
     let client = client(&dynamo.endpoint());
     schema::apply(&client, &config).await.unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = Arc::new(DynamoStore::new(client, &config, clock.clone(), Arc::new(RandomIds)));
+    let store = Arc::new(DynamoStore::new(client.clone(), &config, clock.clone(), Arc::new(RandomIds)));
 
     let kafka = Kafka::start().await;
     let config = tidings_kafka::Config::new(vec![kafka.bootstrap()]);
@@ -39,7 +40,7 @@ async fn stores() -> ContractStores {
     ContractStores {
         stores: Stores::on(&store),
         log,
-        sabotage: Arc::new(LogEngines { store, _relays: relays, _dynamo: dynamo, _kafka: kafka }),
+        sabotage: Arc::new(LogEngines { store, client, _relays: relays, _dynamo: dynamo, _kafka: kafka }),
     }
 }
 
@@ -57,6 +58,7 @@ fn client(endpoint: &str) -> Client {
 /// The engines and tasks that the store under test needs.
 struct LogEngines {
     store: Arc<DynamoStore>,
+    client: Client,
     _relays: JoinSet<()>,
     _dynamo: Dynamo,
     _kafka: Kafka,
@@ -65,7 +67,9 @@ struct LogEngines {
 #[async_trait]
 impl FaultInjection for LogEngines {
     async fn drop_head(&self, chat_id: ChatId) {
-        panic!("the suite of the log leaves the head of `{chat_id}` alone");
+        let table = format!("{}{}", dynamodb::Config::default().table_prefix, schema::Table::ChatCounters.name());
+        let key = AttributeValue::S(chat_id.to_string());
+        self.client.delete_item().table_name(table).key("chat_id", key).send().await.unwrap();
     }
 
     async fn purge_expired(&self) {

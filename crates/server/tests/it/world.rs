@@ -78,7 +78,7 @@ impl World {
         let presence = Presence {
             routes: routes.clone(),
             transitions: routes,
-            watchers: Arc::new(DiscardingReceiver),
+            notifier: Arc::new(DiscardingReceiver),
             users: store.clone(),
             last_seen: store.clone(),
             contacts: store.clone(),
@@ -86,7 +86,7 @@ impl World {
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
-            doubts: PendingRechecks::default(),
+            rechecks: PendingRechecks::default(),
         };
         let auth = Auth::new(auth_ports, keys, auth_config).unwrap();
         let members = Arc::new(MemoryMemberCache::new(clock.clone()));
@@ -129,6 +129,7 @@ impl World {
             push_devices: store.clone(),
             notifier: Arc::new(DiscardingReceiver),
             web_push_public_key: None,
+            update_window: None,
             requests: store,
             limiter,
             security: Arc::new(ports::NoSecurityEvents),
@@ -189,7 +190,7 @@ struct DiscardingReceiver;
 
 #[async_trait]
 impl PresenceNotifier for DiscardingReceiver {
-    async fn tell(&self, _: &GatewayId, _: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+    async fn notify(&self, _: &GatewayId, _: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         Ok(())
     }
 }

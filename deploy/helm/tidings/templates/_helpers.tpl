@@ -111,6 +111,12 @@ empty. */}}
 
 {{/* The calls to other servers that one pod, or the pods of the role api make. Their keys are entries of the secret. */}}
 {{- define "tidings.outbound" -}}
+{{- if and (eq .Values.shape "fleet") (not .Values.otp.webhookUrl) (not .Values.otp.sender) }}
+{{- fail "a fleet needs a sender of one-time codes: set otp.webhookUrl; or otp.sender to `config` if your settings name the sender or switch phone sign-in off; or to `log` for a trial" }}
+{{- end }}
+{{- if eq .Values.otp.sender "log" }}
+- { name: TIDINGS_AUTH__OTP__SENDER, value: log }
+{{- end }}
 {{- with .Values.otp.webhookUrl }}
 - { name: TIDINGS_AUTH__OTP__SENDER, value: webhook }
 - { name: TIDINGS_AUTH__OTP__WEBHOOK_URL, value: {{ . | quote }} }

@@ -5,6 +5,7 @@ import { client } from "../sdk.js";
 import { inbox, putChat, removeChat } from "./inbox.js";
 import { goInstead, openChatId } from "./navigation.js";
 import { meet } from "./names.js";
+import { forgetNotes, noteChange } from "./notes.js";
 import { me } from "./session-state.js";
 import { tell } from "./toasts.js";
 
@@ -83,15 +84,19 @@ export async function unmute(chatId: string): Promise<void> {
 }
 
 /** Applies a change that the server announced. */
-export async function noteUpdated({ chat_id: chatId, change, user_id: userId }: ChatUpdated): Promise<void> {
-  if (change === "member_removed" && userId === me.peek()?.user_id) await noteGone(chatId);
-  else await loadChat(chatId);
+export async function noteUpdated(update: ChatUpdated): Promise<void> {
+  const { chat_id: chatId, change, user_id: userId } = update;
+  if (change === "member_removed" && userId === me.peek()?.user_id) return noteGone(chatId);
+  await loadChat(chatId);
+  const chat = inbox.peek().get(chatId);
+  if (chat) noteChange(update, chat, members.peek().get(chatId) ?? []);
 }
 
 /** Removes a chat that the user is no longer a member of. */
 export async function noteGone(chatId: string): Promise<void> {
   if (!inbox.peek().has(chatId)) return;
   await removeChat(chatId);
+  forgetNotes(chatId);
   if (openChatId() === chatId) {
     goInstead({ at: "inbox" });
     tell("You are no longer a member of this chat.");

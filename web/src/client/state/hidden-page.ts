@@ -1,6 +1,7 @@
 import type { Message } from "@tidings/client";
 
 import { chatName } from "../store/inbox.js";
+import { plainText } from "../store/markdown.js";
 import { inbox } from "./inbox.js";
 import { nameOf } from "./names.js";
 
@@ -13,8 +14,7 @@ export async function tellWhileHidden(message: Message): Promise<void> {
   const isWanted = chat && !chat.my_membership.muted_until && message.sequence > chat.my_read_sequence;
   if (!isWanted || document.visibilityState === "visible") return;
   if (!("Notification" in window) || Notification.permission !== "granted") return;
-  const isEncrypted = message.content_type === "application/vnd.tidings.encrypted";
-  const text = isEncrypted ? "New message" : message.content.slice(0, 100);
+  const text = textOf(message).slice(0, 100);
   const registration = await navigator.serviceWorker.ready;
   await registration.showNotification(chatName(chat), {
     body: chat.type === "group" ? `${nameOf(message.sender_id)}: ${text}` : text,
@@ -23,4 +23,9 @@ export async function tellWhileHidden(message: Message): Promise<void> {
     badge: "/assets/badge.svg",
     data: { chatId: message.chat_id },
   });
+}
+
+function textOf({ content, content_type: contentType }: Message): string {
+  if (contentType === "application/vnd.tidings.encrypted") return "New message";
+  return contentType === "text/markdown" ? plainText(content) : content;
 }

@@ -3,8 +3,11 @@ import type { ClientEvents, SendMessageAck } from "@tidings/client";
 
 import { journal } from "../local/journal.js";
 import { client } from "../sdk.js";
+import { refusedSendInWords } from "../store/failures.js";
 import { acked, refused, withEntry, withoutEntry, type Outbox, type OutboxEntry } from "../store/outbox.js";
+import { unblock } from "./blocks.js";
 import { inbox } from "./inbox.js";
+import { nameOf } from "./names.js";
 import { tell } from "./toasts.js";
 
 /** The sends of this device that no timeline shows yet. */
@@ -27,9 +30,17 @@ export function send(chatId: string, content: string): void {
 
 /** Retries a refused send, as the same message. */
 export function retry(entry: OutboxEntry): void {
-  const { error: _, ...again } = entry;
+  const { error: _, remedy: __, ...again } = entry;
   journal.write({ ...again, state: "queued" });
   dispatch({ ...again, state: "queued" });
+}
+
+/** Removes the block that a send was refused for, and retries the send. */
+export async function unblockAndRetry(entry: OutboxEntry): Promise<void> {
+  const other = otherMember(entry.chatId);
+  if (other === undefined) return;
+  await unblock(other);
+  retry(entry);
 }
 
 /** Discards a refused send. */
@@ -73,7 +84,9 @@ export function noteFailed({ clientMessageId, chatId, error }: ClientEvents["fai
     tell("A message was not sent: you are no longer a member of its chat.", true);
     return;
   }
-  outbox.value = refused(outbox.peek(), clientMessageId, sendErrorInWords(error.code));
+  const other = otherMember(chatId);
+  const why = refusedSendInWords(error, other ? nameOf(other) : "this person");
+  outbox.value = refused(outbox.peek(), clientMessageId, why);
   const entry = outbox.peek().find((one) => one.clientMessageId === clientMessageId);
   if (entry) journal.write(entry);
 }
@@ -86,15 +99,8 @@ function dispatch(entry: OutboxEntry): void {
   client.send(chatId, content, options).acked.catch(() => {});
 }
 
-function sendErrorInWords(code: string): string {
-  switch (code) {
-    case "NOT_A_MEMBER":
-      return "You are not a member of this chat any more.";
-    case "NOT_FOUND":
-      return "This chat does not exist any more.";
-    case "MESSAGE_TOO_LARGE":
-      return "This message is too long.";
-    default:
-      return "The server has refused this message.";
-  }
+/** The id of the other member of a direct chat. */
+function otherMember(chatId: string): string | undefined {
+  const chat = inbox.peek().get(chatId);
+  return chat?.type === "direct" ? chat.other_participants[0]?.user_id : undefined;
 }

@@ -1,7 +1,8 @@
 import { ApiError, supportsPasskeys } from "@tidings/client";
 import { signal } from "@preact/signals";
 
-import { client, inWords } from "../sdk.js";
+import { client } from "../sdk.js";
+import { inWords } from "../store/failures.js";
 
 /** Passkeys are bound to a name; browsers refuse them on pages of an address. */
 const IP_ADDRESS = /^\d+\.\d+\.\d+\.\d+$|^\[/;

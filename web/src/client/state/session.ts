@@ -4,17 +4,22 @@ import { cache } from "../local/cache.js";
 import { drafts } from "../local/drafts.js";
 import { journal } from "../local/journal.js";
 import { claimTab } from "../local/tab.js";
-import { client } from "../sdk.js";
+import { client, isGiven, useTokens } from "../sdk.js";
 import { followEvents } from "./events.js";
+import { forgetGivenToken, givenTokens } from "./given-token.js";
 import { inbox, isInboxKnown, refreshInbox, restoreInbox } from "./inbox.js";
 import { invitations } from "./invitations.js";
 import { meet } from "./names.js";
 import { goInstead } from "./navigation.js";
+import { forgetAllNotes } from "./notes.js";
 import { outbox, restoreOutbox } from "./outbox.js";
 import { forgetPeople, watchInbox } from "./people.js";
 import { connection, me, phase } from "./session-state.js";
 import { forgetTimelines } from "./timelines.js";
 import { unlessUnreachable } from "./unless-unreachable.js";
+
+/** Whether this page is deleting the account. */
+let isDeleting = false;
 
 /**
  * Starts as the signed-in user, or with the sign-in. If another tab is active, this one stays passive, unless it is
@@ -31,6 +36,7 @@ export async function start(how: "ifFree" | "takeOver" = "ifFree"): Promise<void
     return;
   }
   try {
+    if (!isListening && !(await begin())) return;
     if (await client.isSignedIn()) await resume();
     else phase.value = { is: "signedOut" };
   } catch (failure) {
@@ -40,9 +46,36 @@ export async function start(how: "ifFree" | "takeOver" = "ifFree"): Promise<void
   }
 }
 
+/** Whether the page has begun, with the tokens of this service or of another application. */
+let isListening = false;
+
+/** Takes the tokens of another application, if it gives some. Returns `false` if the page cannot start with them. */
+async function begin(): Promise<boolean> {
+  const given = await givenTokens();
+  if (given) {
+    try {
+      const user = await useTokens(given);
+      // This page may have been that of another user.
+      if ((await cache.me())?.user_id !== user.user_id) await forgetLocally();
+      await cache.keepMe(user);
+    } catch (failure) {
+      const isOver = failure instanceof ApiError && failure.isFinal;
+      if (isOver) forgetGivenToken();
+      phase.value = isOver ? { is: "signedOut", why: GIVEN_UP } : { is: "unreachable" };
+      return false;
+    }
+  }
+  isListening = true;
+  listen();
+  return true;
+}
+
+const GIVEN_UP = "Your sign-in has ended.";
+
 /** Subscribes to the events of the SDK. Called once per page. */
-export function listen(): void {
-  followEvents(() => void forgetUser("You were signed out on this device."));
+function listen(): void {
+  // The server closes the connection of a deleted account before it answers.
+  followEvents(() => isDeleting || void forgetUser(isGiven ? GIVEN_UP : "You were signed out on this device."));
   watchInbox();
 }
 
@@ -53,9 +86,13 @@ export async function signedIn(user: Me, isNew: boolean): Promise<void> {
   else await open();
 }
 
-/** Sets the name of a new user. */
-export async function nameMyself(displayName: string): Promise<void> {
-  await become(await client.api.updateMe({ display_name: displayName }));
+/**
+ * Sets the name of a new user. On a server for development everybody sees the user online: two windows show presence
+ * without two contact lists.
+ */
+export async function nameMyself(displayName: string, isDev: boolean): Promise<void> {
+  const visibility = isDev ? ({ presence_visibility: "everyone" } as const) : {};
+  await become(await client.api.updateMe({ display_name: displayName, ...visibility }));
   await open();
 }
 
@@ -69,6 +106,17 @@ export async function signOut(): Promise<void> {
   // If the server cannot be reached, the session expires there later; this device deletes its data now.
   await unlessUnreachable(() => client.signOut());
   await forgetUser();
+}
+
+/** Deletes the account on the server, and all data of the user on this device. */
+export async function deleteAccount(erasesMessages: boolean): Promise<void> {
+  isDeleting = true;
+  try {
+    await client.deleteAccount({ eraseMessages: erasesMessages });
+    await forgetUser("Your account is deleted.");
+  } finally {
+    isDeleting = false;
+  }
 }
 
 /**
@@ -110,10 +158,17 @@ async function open(): Promise<void> {
 async function forgetUser(why?: string): Promise<void> {
   goInstead({ at: "inbox" });
   phase.value = why ? { is: "signedOut", why } : { is: "signedOut" };
+  forgetGivenToken();
+  await forgetLocally();
+}
+
+/** Deletes what this page keeps of a user. */
+async function forgetLocally(): Promise<void> {
   me.value = undefined;
   inbox.value = new Map();
   isInboxKnown.value = false;
   outbox.value = [];
+  forgetAllNotes();
   invitations.value = [];
   forgetTimelines();
   forgetPeople();

@@ -1,5 +1,7 @@
 import type { MessageWithStatus } from "@tidings/client";
 
+import type { Remedy } from "./failures.js";
+
 /** A send of this device that is not in the timeline yet. */
 export interface OutboxEntry {
   readonly clientMessageId: string;
@@ -13,6 +15,8 @@ export interface OutboxEntry {
   readonly sequence?: number;
   /** The reason of a refusal, as a text for users. */
   readonly error?: string;
+  /** A remedy for the refusal, if it is not a retry. */
+  readonly remedy?: Remedy;
 }
 
 /** The sends of this device, in the order they were written. */
@@ -31,8 +35,18 @@ export function acked(outbox: Outbox, clientMessageId: string, sequence: number)
 }
 
 /** Marks a send as permanently refused. */
-export function refused(outbox: Outbox, clientMessageId: string, error: string): Outbox {
-  return changed(outbox, clientMessageId, (entry) => ({ ...entry, state: "failed", error }));
+export function refused(
+  outbox: Outbox,
+  clientMessageId: string,
+  why: { readonly text: string; readonly remedy?: Remedy },
+): Outbox {
+  const { text: error, remedy } = why;
+  return changed(outbox, clientMessageId, ({ remedy: _, ...entry }) => ({
+    ...entry,
+    state: "failed",
+    error,
+    ...(remedy ? { remedy } : {}),
+  }));
 }
 
 /** Removes a send. */

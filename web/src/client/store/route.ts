@@ -1,5 +1,5 @@
 /** A section of the settings. */
-export type SettingsSection = "profile" | "privacy" | "notifications" | "devices" | "passkeys" | "appearance";
+export type SettingsSection = "profile" | "privacy" | "notifications" | "devices" | "passkeys" | "appearance" | "account";
 
 /** A location in the application. It is the fragment of the address, so that back and reload work. */
 export type Route =
@@ -14,6 +14,7 @@ const SECTIONS: readonly SettingsSection[] = [
   "devices",
   "passkeys",
   "appearance",
+  "account",
 ];
 
 /** Parses an address; an unknown one leads to the inbox. */

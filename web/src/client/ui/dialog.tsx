@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
+import { dialogs, noteDialog } from "../state/dialogs.js";
 import { IconButton } from "./button.js";
+import { Toasts } from "./toasts.js";
 
 /** Something above the page that wants an answer first. The browser keeps the focus in it and gives it back. */
 export function Dialog(props: {
@@ -14,6 +16,12 @@ export function Dialog(props: {
   const element = useRef<HTMLDialogElement>(null);
   // Before the next paint, and so before the next key: what is typed while the dialog opens reaches its field.
   useLayoutEffect(() => element.current?.showModal(), []);
+  const [id, setId] = useState<symbol>();
+  useLayoutEffect(() => {
+    const noted = noteDialog();
+    setId(noted.id);
+    return noted.close;
+  }, []);
   return (
     <dialog
       ref={element}
@@ -31,6 +39,7 @@ export function Dialog(props: {
         )}
         {children}
       </div>
+      <Toasts isShown={id !== undefined && dialogs.value.at(-1) === id} />
     </dialog>
   );
 }

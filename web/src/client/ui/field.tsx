@@ -21,6 +21,7 @@ export function Field({ label, hint, error, autofocus, ...rest }: FieldProps) {
         aria-invalid={error ? true : undefined}
         aria-describedby={about}
         autofocus={autofocus}
+        dir="auto"
         {...rest}
       />
       {error ? (

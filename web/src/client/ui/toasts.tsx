@@ -1,14 +1,29 @@
 import { dismiss, toasts } from "../state/toasts.js";
 import { IconButton } from "./button.js";
 
-/** The toasts at the edge of the page. */
-export function Toasts() {
+/**
+ * The toasts at the edge of the page. An open dialog makes everything outside of it inert, so the topmost dialog shows
+ * them; the live region is present before its first toast.
+ */
+export function Toasts({ isShown }: { isShown: boolean }) {
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {toasts.value.map((toast) => (
-        <div key={toast.id} class={`toast ${toast.isFailure ? "toast-failure" : ""}`}>
-          <span>{toast.text}</span>
-          <IconButton icon="close" label="Dismiss" size={16} onClick={() => dismiss(toast.id)} />
+      {(isShown ? toasts.value : []).map(({ id, text, isFailure, action }) => (
+        <div key={id} class={`toast ${isFailure ? "toast-failure" : ""}`}>
+          <span dir="auto">{text}</span>
+          {action && (
+            <button
+              type="button"
+              class="toast-action"
+              onClick={() => {
+                dismiss(id);
+                action.act();
+              }}
+            >
+              {action.label}
+            </button>
+          )}
+          <IconButton icon="close" label="Dismiss" size={16} onClick={() => dismiss(id)} />
         </div>
       ))}
     </div>

@@ -1,3 +1,4 @@
+import { dialogs } from "../state/dialogs.js";
 import { start } from "../state/session.js";
 import { me, phase } from "../state/session-state.js";
 import { Button } from "../ui/button.js";
@@ -12,7 +13,7 @@ export function App() {
   return (
     <>
       <Page />
-      <Toasts />
+      <Toasts isShown={dialogs.value.length === 0} />
     </>
   );
 }

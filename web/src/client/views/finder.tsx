@@ -68,7 +68,7 @@ export function Finder() {
               size={32}
               isGroup={chat.type === "group"}
             />
-            <span>{chatName(chat)}</span>
+            <span dir="auto">{chatName(chat)}</span>
           </li>
         ))}
       </ul>

@@ -12,6 +12,8 @@ export interface Deed {
   effect: string;
   method: "POST" | "DELETE";
   path: string;
+  /** The body of the request, if it has one. */
+  body?: unknown;
   /** The message after success. */
   done: string;
   /** Called after success, so that the view reloads. */
@@ -33,7 +35,7 @@ export function propose(proposed: Deed): void {
 async function doIt(confirmed: Deed): Promise<void> {
   busy.value = true;
   try {
-    await act(confirmed.method, confirmed.path);
+    await act(confirmed.method, confirmed.path, confirmed.body);
     said.value = confirmed.done;
     deed.value = null;
     confirmed.after();

@@ -48,6 +48,8 @@ export function Audit() {
 const DEEDS: Record<string, string> = {
   "DELETE /users/{id}/sessions": "Revoke all sessions",
   "DELETE /users/{id}/sessions/{session_id}": "Revoke session",
+  "POST /users/{id}/suspend": "Suspend user",
+  "POST /users/{id}/resume": "End suspension",
   "DELETE /connections/{id}": "Close connection",
   "POST /gateways/{id}/drain": "Drain gateway",
   "POST /gateways/{id}/resume": "Resume gateway",

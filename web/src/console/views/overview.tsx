@@ -49,7 +49,7 @@ export function Overview() {
         <>
           <Tiles last={last} />
           <Violations last={last} />
-          <Plots shown={shown} seconds={minutes.value * 60} />
+          <Plots shown={shown} last={last} seconds={minutes.value * 60} />
         </>
       )}
     </>
@@ -67,6 +67,10 @@ function Tiles({ last }: { last: Sample }) {
     ["Log lag", number(lag), lag === 1 ? "event" : "events"],
     ["Errors", number(errors), "a second"],
   ];
+  if (last.disk_free_bytes !== null) {
+    const used = last.disk_used_bytes === null ? "on the disk" : `${bytes(last.disk_used_bytes)} used by the store`;
+    tiles.push(["Disk free", bytes(last.disk_free_bytes), used]);
+  }
   return (
     <ul class="tiles">
       {tiles.map(([name, value, unit]) => (
@@ -96,7 +100,7 @@ function Violations({ last }: { last: Sample }) {
   );
 }
 
-function Plots({ shown, seconds }: { shown: Sample[]; seconds: number }) {
+function Plots({ shown, last, seconds }: { shown: Sample[]; last: Sample; seconds: number }) {
   const at = times(shown);
   const violated = linesByName(shown, (sample) => sample.violations);
   return (
@@ -194,6 +198,20 @@ function Plots({ shown, seconds }: { shown: Sample[]; seconds: number }) {
         format={number}
         lines={[line(shown, "cores", (sample) => sample.cpu_cores)]}
       />
+      {last.disk_free_bytes === null ? null : (
+        <Plot
+          title="Disk"
+          note="of the store"
+          times={at}
+          seconds={seconds}
+          format={bytes}
+          {...(last.disk_limit_bytes === null ? {} : { bound: { at: last.disk_limit_bytes, name: "sends stop at" } })}
+          lines={[
+            line(shown, "used", (sample) => sample.disk_used_bytes),
+            line(shown, "free", (sample) => sample.disk_free_bytes),
+          ]}
+        />
+      )}
       {violated.length === 0 ? null : (
         <Plot
           title="Violations"

@@ -1,3 +1,5 @@
+import type { ComponentChildren } from "preact";
+
 import { useAnswer } from "../answer";
 import type { ChatOfUser, Connection, Session, UserAnswer } from "../answers";
 import { count, mutedUntil, number } from "../format";
@@ -16,12 +18,17 @@ export function User({ id }: { id: string }) {
           <header class="view-head">
             <h1>{user.display_name}</h1>
             {user.connections.length > 0 ? <Badge tone="good">connected</Badge> : <Badge>away</Badge>}
+            {user.restrictions.suspended_since === null ? null : <Badge tone="bad">suspended</Badge>}
             <button class="button" type="button" onClick={again}>Refresh</button>
+            <Suspension user={user} again={again} />
           </header>
           <Facts
             of={[
               ["User", <Id id={user.user_id} />],
               ["Signed up", <Moment at={user.created_at} />],
+              ...(user.restrictions.suspended_since === null
+                ? []
+                : [["Suspended", <Moment at={user.restrictions.suspended_since} />] as [string, ComponentChildren]]),
               ["Last seen", user.connections.length > 0 ? "now" : <Moment at={user.last_seen_at} />],
             ]}
           />
@@ -31,6 +38,37 @@ export function User({ id }: { id: string }) {
         </>
       )}
     </Shown>
+  );
+}
+
+/** Suspends the user, or ends that. */
+function Suspension({ user, again }: { user: UserAnswer; again: () => void }) {
+  const path = `/users/${encodeURIComponent(user.user_id)}`;
+  const suspend = () =>
+    propose({
+      title: "Suspend user",
+      effect:
+        `${user.display_name} can neither sign in, read nor write until the suspension ends: every token is refused, ` +
+        "and sockets close within a second. Messages that were sent stay, and others can write to the user.",
+      method: "POST",
+      path: `${path}/suspend`,
+      body: {},
+      done: `${user.display_name} is suspended.`,
+      after: again,
+    });
+  const resume = () =>
+    propose({
+      title: "End suspension",
+      effect: `${user.display_name} can sign in, read and write again.`,
+      method: "POST",
+      path: `${path}/resume`,
+      done: `${user.display_name} is no longer suspended.`,
+      after: again,
+    });
+  return user.restrictions.suspended_since === null ? (
+    <button class="button button-danger" type="button" onClick={suspend}>Suspend</button>
+  ) : (
+    <button class="button" type="button" onClick={resume}>End suspension</button>
   );
 }
 

@@ -34,20 +34,20 @@ impl Done {
 
 /// A client of the server with the rights of one port.
 pub(crate) fn client_of(server: &DynamoServer, port: StorePort, done: &Done) -> Client {
-    let guard = Guard { port, table_prefix: server.config.table_prefix.clone(), done: done.clone() };
+    let guard = AccessGuard { port, table_prefix: server.config.table_prefix.clone(), done: done.clone() };
     Client::from_conf(server.client.config().to_builder().interceptor(guard).build())
 }
 
 #[derive(Debug)]
-struct Guard {
+struct AccessGuard {
     port: StorePort,
     table_prefix: String,
     done: Done,
 }
 
-impl Intercept for Guard {
+impl Intercept for AccessGuard {
     fn name(&self) -> &'static str {
-        "Guard"
+        "AccessGuard"
     }
 
     fn read_before_execution(
@@ -80,7 +80,7 @@ impl Intercept for Guard {
     }
 }
 
-impl Guard {
+impl AccessGuard {
     fn judge(&self, name: Option<&str>, action: TableAction) -> Result<(), BoxError> {
         let ours = name.and_then(|name| name.strip_prefix(&self.table_prefix));
         let table = Table::ALL.into_iter().find(|table| Some(table.name()) == ours);

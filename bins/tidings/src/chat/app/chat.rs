@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::{ChatType, Sequence, Timestamp, UserId};
-use protocol::frame::{MessageBody, ReceiptBody, SendMessageAck};
+use protocol::frame::{MessageBody, MessageUpdated, ReceiptBody, SendMessageAck};
 use protocol::rest::{ChatDetails, ChatSummary, LastMessage, Member, MemberWatermarks, MessageStatus};
 
 use super::log::{ChatLog, ChatLogEntry};
@@ -142,15 +142,28 @@ impl InboxChat {
             message_id: message.message_id,
             sequence: message.sequence,
             sender_id: message.sender_id,
-            preview: match message.content_type {
-                domain::ContentType::Encrypted => None,
-                _ => Some(message.content.chars().take(domain::limits::PREVIEW_CHARS_MAX).collect()),
-            },
+            preview: preview(message),
             created_at: message.created_at,
         });
-        let is_news = message.sender_id != me && message.sequence > self.read;
-        self.summary.unread_count += u64::from(is_news);
-        is_news
+        let is_change = message.sender_id != me && message.sequence > self.read;
+        self.summary.unread_count += u64::from(is_change);
+        is_change
+    }
+
+    /// Applies an update of a message, also to the inbox preview.
+    pub(crate) fn update_message(&mut self, updated: MessageUpdated<'static>) {
+        let MessageUpdated { update, message } = updated;
+        self.summary.head_sequence = self.summary.head_sequence.max(update.sequence);
+        match message {
+            Some(message) => {
+                if let Some(last) = self.summary.last_message.as_mut().filter(|last| last.sequence == message.sequence)
+                {
+                    last.preview = preview(&message);
+                }
+                self.log.revise(message);
+            }
+            None => self.expire(&[update.target_sequence]),
+        }
     }
 
     /// Applies a server reset (its head sequence is lower than the local one): drops everything above its head.
@@ -242,5 +255,13 @@ impl InboxChat {
     /// When the next typing indicator or message expires.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         self.typing.values().copied().chain(self.log.next_expiry()).min()
+    }
+}
+
+/// The preview of the inbox. The terminal client does not decrypt.
+fn preview(message: &MessageBody<'_>) -> Option<String> {
+    match message.content_type {
+        domain::ContentType::Encrypted => None,
+        _ => Some(message.content.chars().take(domain::limits::PREVIEW_CHARS_MAX).collect()),
     }
 }

@@ -110,7 +110,8 @@ impl ChatLog {
             self.settle(message.message.client_message_id);
             let status = message.status;
             let entry = self.messages.entry(message.message.sequence);
-            entry.or_insert(ChatLogEntry { body: message.message, status: None }).status = status;
+            entry.or_insert_with(|| ChatLogEntry { body: message.message.clone(), status: None }).status = status;
+            self.revise(message.message);
         }
         self.reach = match self.messages.keys().next() {
             Some(floor) if !is_last => LoadedRange::From(*floor),
@@ -165,6 +166,15 @@ impl ChatLog {
         Some(self.pending.remove(place))
     }
 
+    /// Replaces a message by a copy with a higher revision.
+    pub(crate) fn revise(&mut self, body: MessageBody<'static>) {
+        if let Some(entry) = self.messages.get_mut(&body.sequence)
+            && entry.body.revision() < body.revision()
+        {
+            entry.body = body;
+        }
+    }
+
     /// Removes expired messages.
     pub(crate) fn expire(&mut self, sequences: &[Sequence]) {
         for sequence in sequences {
@@ -216,6 +226,7 @@ mod tests {
             created_at: Timestamp::from_millis(sequence * 1000),
             expires_at: None,
             client_message_id: None,
+            state: None,
         }
     }
 
@@ -271,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_send_takes_its_place_whether_its_ack_or_its_message_comes_first() {
+    fn a_send_is_ordered_whether_its_ack_or_its_message_arrives_first() {
         let mut log = ChatLog::default();
         log.ask();
         log.take_page(None, page(1..=1));
@@ -308,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_when_there_are_too_many_and_can_be_asked_for_again() {
+    fn the_oldest_messages_are_evicted_and_can_be_loaded_again() {
         let mut log = ChatLog::default();
         log.ask();
         log.take_page(None, page(1..=1));

@@ -196,7 +196,7 @@ impl ChatApp {
             KeyCode::Enter if key.modifiers.is_empty() => self.submit(now),
             _ => {
                 if self.line.handle_key(key) == LineEdit::Changed {
-                    self.tell_typing(now);
+                    self.send_typing(now);
                 }
             }
         }
@@ -208,7 +208,7 @@ impl ChatApp {
             Some(Overlay::Finder(finder)) => finder.line.insert(&text.replace(['\r', '\n'], " ")),
             _ => {
                 self.line.insert(text);
-                self.tell_typing(now);
+                self.send_typing(now);
             }
         }
     }
@@ -259,7 +259,7 @@ impl ChatApp {
         if self.open == Some(chat_id) || !self.chats.contains_key(&chat_id) {
             return;
         }
-        self.tell_typing_ended();
+        self.send_typing_ended();
         let draft = self.line.text().to_owned();
         if let Some(before) = self.open.and_then(|open| self.chats.get_mut(&open)) {
             before.draft = draft;
@@ -317,7 +317,7 @@ impl ChatApp {
     }
 
     fn run(&mut self, now: Timestamp, command: SlashCommand) {
-        self.tell_typing_ended();
+        self.send_typing_ended();
         match (command, self.open) {
             (SlashCommand::Help, _) => self.overlay = Some(Overlay::Help),
             (SlashCommand::Quit, _) => self.quit(),
@@ -338,17 +338,17 @@ impl ChatApp {
     }
 
     /// Announces that the user types or has stopped, at a limited rate.
-    fn tell_typing(&mut self, now: Timestamp) {
+    fn send_typing(&mut self, now: Timestamp) {
         let Some(chat_id) = self.open else { return };
         if self.line.is_empty() {
-            self.tell_typing_ended();
+            self.send_typing_ended();
         } else if !self.line.text().starts_with('/') && self.typing_told.is_none_or(|at| now >= at + TYPING_REPEAT) {
             self.typing_told = Some(now);
             self.effects.push_back(Effect::Typing { chat_id, is_typing: true });
         }
     }
 
-    fn tell_typing_ended(&mut self) {
+    fn send_typing_ended(&mut self) {
         if let (Some(_), Some(chat_id)) = (self.typing_told.take(), self.open) {
             self.effects.push_back(Effect::Typing { chat_id, is_typing: false });
         }

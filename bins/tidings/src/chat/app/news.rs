@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use client::{ClientEvent, StopReason};
 use domain::{ChatId, ClientMessageId, Timestamp};
-use protocol::frame::{ChatUpdated, MessageBody, ReceiptBody, SendMessageAck, TypingIndicator};
+use protocol::frame::{ChatUpdated, MessageBody, MessageUpdated, ReceiptBody, SendMessageAck, TypingIndicator};
 use protocol::rest::{ChatDetails, ChatSummary, MemberWatermarks};
 
 use super::chat::{Freshness, InboxChat};
@@ -27,6 +27,7 @@ impl ChatApp {
             }
             ClientEvent::Disconnected { retry_in } => self.link = ConnectionState::Lost { retry_at: now + retry_in },
             ClientEvent::Message(message) => self.take_message(now, &message),
+            ClientEvent::Updated(updated) => self.take_update(*updated),
             ClientEvent::Receipt(receipt) => self.take_receipt(&receipt),
             ClientEvent::Expired(expired) => {
                 if let Some(chat) = self.chats.get_mut(&expired.chat_id) {
@@ -127,7 +128,7 @@ impl ChatApp {
     fn take_message(&mut self, now: Timestamp, message: &MessageBody<'static>) {
         let chat_id = message.chat_id;
         let Some(chat) = self.chats.get_mut(&chat_id) else { return self.ask(ApiRequest::Chat(chat_id)) };
-        let is_news = chat.arrive(self.me, message);
+        let is_change = chat.arrive(self.me, message);
         let is_known = message.sender_id == self.me || chat.name_of(message.sender_id).is_some();
         let is_open = self.open == Some(chat_id);
         if is_open && self.scroll > 0 {
@@ -137,8 +138,16 @@ impl ChatApp {
             self.ask(ApiRequest::Chat(chat_id));
         }
         let is_quiet = self.chats.get(&chat_id).is_none_or(|chat| chat.is_muted(now)) || (is_open && self.is_focused);
-        if is_news && !is_quiet && now.since(message.created_at) < FRESH {
+        if is_change && !is_quiet && now.since(message.created_at) < FRESH {
             self.effects.push_back(Effect::Ring);
+        }
+    }
+
+    fn take_update(&mut self, updated: MessageUpdated<'static>) {
+        let chat_id = updated.update.chat_id;
+        match self.chats.get_mut(&chat_id) {
+            Some(chat) => chat.update_message(updated),
+            None => self.ask(ApiRequest::Chat(chat_id)),
         }
     }
 
@@ -147,9 +156,9 @@ impl ChatApp {
         if receipt.user_id != self.me {
             return chat.take_receipt(receipt);
         }
-        let is_news = receipt.read_sequence > chat.read();
+        let is_change = receipt.read_sequence > chat.read();
         let is_all = chat.mark_read(receipt.read_sequence);
-        if is_news && !is_all && chat.summary.unread_count > 0 {
+        if is_change && !is_all && chat.summary.unread_count > 0 {
             // Another device has read some of it; the server has the new unread count.
             self.ask(ApiRequest::Chat(receipt.chat_id));
         }

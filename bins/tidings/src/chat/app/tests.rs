@@ -89,7 +89,7 @@ fn messages_read_on_another_device_are_read_here_too() {
 }
 
 #[test]
-fn a_line_is_sent_once_and_shown_until_its_place_is_known() {
+fn a_line_is_sent_once_and_shown_until_its_sequence_is_known() {
     let mut desk = Desk::in_chat(&[(1, ada(), "hello", None)]);
     desk.enter("  good morning ");
     let effects = desk.effects();
@@ -148,7 +148,13 @@ fn delivery_states_follow_the_watermarks_of_other_members() {
     let mut desk = Desk::with_inbox([with_last(club(), 1, 0, "hello")]);
     desk.control('n');
     desk.screen();
-    let of_ada = MemberWatermarks { user_id: ada(), delivered_sequence: Sequence(1), read_sequence: Sequence(1) };
+    let of_ada = MemberWatermarks {
+        user_id: ada(),
+        delivered_sequence: Sequence(1),
+        delivered_at: None,
+        read_sequence: Sequence(1),
+        read_at: None,
+    };
     desk.answer(ApiResult::Chat { details: details(with_last(club(), 1, 0, "hello")), watermarks: vec![of_ada] });
     let page = page(club(), &[(1, me(), "hello", Some(MessageStatus::Sent))]);
     desk.answer(ApiResult::Page { chat_id: club(), before: None, page });
@@ -299,7 +305,7 @@ fn commands_ask_the_server_and_their_answers_show() {
 }
 
 #[test]
-fn a_chat_that_is_gone_is_closed() {
+fn a_deleted_chat_is_closed() {
     let mut desk = Desk::in_chat(&[]);
     desk.hear(ClientEvent::ChatGone { chat_id: with_ada() });
     assert!(desk.screen().contains("No chat is open."));
@@ -326,7 +332,7 @@ fn it_ends_when_the_person_or_the_session_does() {
 }
 
 #[test]
-fn a_server_that_went_back_in_time_is_believed() {
+fn a_chat_is_loaded_again_after_its_head_went_back() {
     let mut desk = Desk::in_chat(&[(1, ada(), "old", None), (2, ada(), "lost", None)]);
     desk.hear(ClientEvent::WatermarkReset { chat_id: with_ada(), head_sequence: Sequence(1) });
     assert_eq!(desk.effects(), [Effect::Ask(ApiRequest::Chat(with_ada()))]);

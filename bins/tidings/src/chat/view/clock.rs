@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_persons_own_clock() {
+    fn times_are_in_the_local_time_zone() {
         let at = Timestamp::from_millis(1_769_812_200_000);
         let zurich = TimeZone::fixed(jiff::tz::offset(1));
         assert_eq!((time(at, &TimeZone::UTC), time(at, &zurich)), ("22:30".to_owned(), "23:30".to_owned()));

@@ -58,7 +58,7 @@ fn a_first_run_shows_the_way() {
 }
 
 #[test]
-fn a_chat_shows_days_states_countdowns_and_who_types() {
+fn a_chat_shows_days_states_countdowns_and_typing_members() {
     let mut desk = Desk::with_inbox([
         with_last(club(), 40, 12, "Chapter three by Friday, and nobody has said a word about the ending"),
         ChatSummary { message_ttl_seconds: Some(3600), ..with_last(with_ada(), 4, 1, "Lunch?") },

@@ -132,7 +132,7 @@ async fn hold(mut peer: LoadPeer, mut is_over: watch::Receiver<bool>, answered: 
                 }
             }
             _ = beats.tick() => {
-                peer.beat()?;
+                peer.heartbeat()?;
                 unanswered += 1;
             }
             _ = is_over.wait_for(|is_over| *is_over) => break,

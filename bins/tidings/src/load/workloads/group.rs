@@ -98,7 +98,7 @@ async fn send(
             },
             () = deliveries.moved.notified(), if !room => {}
             () = sleep_until(due.into()), if !over && room => {}
-            _ = beats.tick() => sender.beat()?,
+            _ = beats.tick() => sender.heartbeat()?,
             () = sleep_until(window.deadline().into()), if over => break,
         }
     }
@@ -130,7 +130,7 @@ async fn receive(
                 }
             }
             Ok(()) = announced_head.changed(), if head.is_none() => head = *announced_head.borrow_and_update(),
-            _ = beats.tick() => peer.beat()?,
+            _ = beats.tick() => peer.heartbeat()?,
             () = sleep_until(window.deadline().into()) => break,
         }
     }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_named_by_what_is_stored() {
+    fn a_step_is_named_by_the_stored_amount() {
         assert_eq!(STEPS[0].name(), "0 messages in 100 chats");
         assert_eq!(STEPS[2].name(), "1,000,000 messages in 10,000 chats");
     }

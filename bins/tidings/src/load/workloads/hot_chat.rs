@@ -121,7 +121,7 @@ async fn write(
                 }
                 PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
             },
-            _ = beats.tick() => peer.beat()?,
+            _ = beats.tick() => peer.heartbeat()?,
             () = sleep_until(due.min(window.until).into()), if sending && under_way.is_none() => {}
             _ = looks.tick(), if !sending => {
                 let all_sent = progress.sending.load(Ordering::Acquire) == 0;

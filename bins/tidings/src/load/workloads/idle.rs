@@ -37,7 +37,7 @@ async fn stay(mut peer: LoadPeer, window: MeasurementWindow) -> anyhow::Result<L
             heard = peer.next() => {
                 heard?;
             }
-            _ = beats.tick() => peer.beat()?,
+            _ = beats.tick() => peer.heartbeat()?,
             () = sleep_until(window.until.into()) => break,
         }
     }

@@ -159,7 +159,7 @@ impl MixedUser {
                 heard = peer.next() => {
                     heard?;
                 }
-                _ = beats.tick() => peer.beat()?,
+                _ = beats.tick() => peer.heartbeat()?,
                 _ = turns.tick() => {
                     let deed = draw();
                     let begun = Instant::now();

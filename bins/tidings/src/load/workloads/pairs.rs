@@ -120,8 +120,8 @@ impl ChatPair {
                     }
                 }
                 _ = beats.tick() => {
-                    self.sender.beat()?;
-                    self.receiver.beat()?;
+                    self.sender.heartbeat()?;
+                    self.receiver.heartbeat()?;
                 }
                 () = sleep_until(due.into()), if !over && self.outstanding.len() < self.depth => {}
                 () = sleep_until(window.deadline().into()), if over => break,

@@ -100,7 +100,7 @@ async fn watch(mut peer: LoadPeer, tell: mpsc::Sender<PresenceNotification>) -> 
                     tell.send(PresenceNotification { is_online, at: Instant::now() }).await.ok();
                 }
             }
-            _ = beats.tick() => peer.beat()?,
+            _ = beats.tick() => peer.heartbeat()?,
             () = tell.closed() => break,
         }
     }

@@ -2,12 +2,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::stage::{AuthorizationStage, TestCaller, outcome};
+use super::stage::{AuthorizationStage, TestCaller};
 use crate::server::{RestResponse, TestDevice};
 
-#[tokio::test]
-async fn a_cursor_is_good_for_the_list_and_the_user_it_was_given_to() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn a_cursor_is_good_for_the_list_and_the_user_it_was_given_to(stage: &AuthorizationStage) {
     let (member, admin) = (stage.device(TestCaller::Member), stage.device(TestCaller::Admin));
     for _ in 0..3 {
         let scene = stage.scene().await;
@@ -30,14 +28,12 @@ async fn a_cursor_is_good_for_the_list_and_the_user_it_was_given_to() {
         (member, on(&format!("/chats/{}/messages", chat(1)), &history)),
     ] {
         let refused = device.get(&path).await;
-        assert_eq!(outcome(&refused), "400 VALIDATION_ERROR", "{path}");
+        assert_eq!(refused.outcome(), "400 VALIDATION_ERROR", "{path}");
         assert_eq!(refused.body["error"]["details"]["field_errors"][0]["field"], "cursor");
     }
 }
 
-#[tokio::test]
-async fn an_idempotency_key_is_its_users_own() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn an_idempotency_key_is_its_users_own(stage: &AuthorizationStage) {
     let key = Uuid::new_v4().to_string();
     let create = async |actor| {
         let request = stage.device(actor).request(Method::POST, "/chats").header("idempotency-key", &key);
@@ -52,9 +48,7 @@ async fn an_idempotency_key_is_its_users_own() {
     assert_ne!(chat_id(&first), chat_id(&others), "the chat of another user is not returned");
 }
 
-#[tokio::test]
-async fn the_client_message_id_of_another_user_reveals_nothing() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn the_client_message_id_of_another_user_reveals_nothing(stage: &AuthorizationStage) {
     let scene = stage.scene().await;
     let send = async |actor, content: &str, client_message_id: Uuid| {
         let body = json!({ "client_message_id": client_message_id, "content": content });
@@ -67,9 +61,7 @@ async fn the_client_message_id_of_another_user_reveals_nothing() {
     assert_ne!(first["message_id"], others["message_id"]);
 }
 
-#[tokio::test]
-async fn an_id_of_another_kind_names_nothing() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn an_id_of_another_kind_names_nothing(stage: &AuthorizationStage) {
     let scene = stage.scene().await;
     let owner = &stage.owner;
     let (chat, message, user) = (&scene.chat_id, &scene.message_id, &owner.user_id);
@@ -85,13 +77,11 @@ async fn an_id_of_another_kind_names_nothing() {
         format!("/chats/{chat}%00"),
         format!("/chats/{chat}%20"),
     ] {
-        assert_eq!(outcome(&owner.get(&path).await), "404 NOT_FOUND", "{path}");
+        assert_eq!(owner.get(&path).await.outcome(), "404 NOT_FOUND", "{path}");
     }
 }
 
-#[tokio::test]
-async fn phone_numbers_and_sessions_of_others_are_never_returned() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn phone_numbers_and_sessions_of_others_are_never_returned(stage: &AuthorizationStage) {
     let scene = stage.scene().await;
     let target = &stage.target;
     let digits = target.phone_number.trim_start_matches('+');

@@ -18,6 +18,13 @@ fn table(chat_id: &str, user_id: &str) -> Vec<(&'static str, Value, [&'static st
             json!({ "chat_id": chat_id, "client_message_id": Uuid::new_v4(), "content": "hi" }),
             members("send_message_ack"),
         ),
+        (
+            "update_message",
+            json!({
+                "chat_id": chat_id, "client_message_id": Uuid::new_v4(), "sequence": 1, "action": "react", "reaction": "ok",
+            }),
+            members("send_message_ack"),
+        ),
         ("sync_request", json!({ "chat_id": chat_id, "last_acked_sequence": 0 }), members("sync_response")),
         ("ack", json!({ "chat_id": chat_id, "last_acked_sequence": 1 }), members("")),
         ("mark_read", json!({ "chat_id": chat_id, "last_read_sequence": 1 }), members("")),
@@ -26,6 +33,7 @@ fn table(chat_id: &str, user_id: &str) -> Vec<(&'static str, Value, [&'static st
         ("typing_stop", chat, [""; 5]),
         ("presence_subscribe", json!({ "user_ids": [user_id] }), ["presence_snapshot"; 5]),
         ("presence_unsubscribe", json!({ "user_ids": [user_id] }), [""; 5]),
+        ("reauth", json!({ "token": "of nobody" }), ["UNAUTHORIZED"; 5]),
         ("heartbeat", json!({}), ["heartbeat_ack"; 5]),
     ]
 }
@@ -45,9 +53,7 @@ async fn heard(socket: &mut TestSocket, frame_type: &str, payload: &Value, expec
     })
 }
 
-#[tokio::test]
-async fn every_frame_is_answered_as_the_table_says() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn every_frame_is_answered_as_the_table_says(stage: &AuthorizationStage) {
     let scene = stage.scene().await;
     let mut witness = stage.target.connect().await;
     let table = table(&scene.chat_id, &stage.target.user_id);
@@ -61,8 +67,13 @@ async fn every_frame_is_answered_as_the_table_says() {
         socket.leave().await;
         if matches!(actor, TestCaller::Outsider | TestCaller::ExMember) {
             let seen = witness.heard_so_far().await;
-            let of_the_chat: Vec<_> =
-                seen.iter().filter(|frame| frame["payload"]["chat_id"] == *scene.chat_id).collect();
+            // A fleet may push the events of the scene late. No frame changes a chat.
+            let is_of_the_scene =
+                |frame: &Value| frame["type"] == "chat_updated" || frame["payload"]["message_id"] == *scene.message_id;
+            let of_the_chat: Vec<_> = seen
+                .iter()
+                .filter(|frame| frame["payload"]["chat_id"] == *scene.chat_id && !is_of_the_scene(frame))
+                .collect();
             assert!(of_the_chat.is_empty(), "members receive nothing of {actor:?}: {of_the_chat:?}");
         }
     }
@@ -73,9 +84,7 @@ async fn every_frame_is_answered_as_the_table_says() {
     assert_eq!(tried, documented, "every frame of the document is in the table, and no other");
 }
 
-#[tokio::test]
-async fn connections_need_a_currently_valid_token() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn connections_need_a_currently_valid_token(stage: &AuthorizationStage) {
     for actor in TestCaller::STRANGERS {
         let mut request = stage.device(actor).handshake();
         match actor {
@@ -94,9 +103,7 @@ async fn connections_need_a_currently_valid_token() {
     stage.owner.connect().await;
 }
 
-#[tokio::test]
-async fn a_removed_member_receives_no_pushes_and_cannot_sync() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn a_removed_member_receives_no_pushes_and_cannot_sync(stage: &AuthorizationStage) {
     let scene = stage.scene().await;
     let member = stage.device(TestCaller::Member);
     let (mut socket, mut witness) = (member.connect().await, stage.target.connect().await);

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::stage::{AuthorizationGroup, AuthorizationStage, TestCaller, document, outcome};
+use super::stage::{AuthorizationGroup, AuthorizationStage, TestCaller, document};
 
 /// Expected responses of a route by caller.
 enum Answers {
@@ -123,8 +123,23 @@ fn table(stage: &AuthorizationStage) -> Vec<(&'static str, Value, Answers)> {
         ("POST /api/v1/chats/{chat_id}/unmute", none.clone(), members("200")),
         ("GET /api/v1/chats/{chat_id}/messages", none.clone(), members("200")),
         ("POST /api/v1/chats/{chat_id}/messages", message, members("201")),
+        (
+            "PATCH /api/v1/chats/{chat_id}/messages/{sequence}",
+            json!({ "client_message_id": Uuid::new_v4(), "content": "hi" }),
+            Chat([STRANGER, STRANGER, FORBIDDEN, FORBIDDEN, "200"]),
+        ),
+        (
+            "DELETE /api/v1/chats/{chat_id}/messages/{sequence}",
+            none.clone(),
+            Chat([STRANGER, STRANGER, FORBIDDEN, "200", "200"]),
+        ),
+        ("GET /api/v1/chats/{chat_id}/messages/{sequence}/reactions", none.clone(), members("200")),
+        ("PUT /api/v1/chats/{chat_id}/messages/{sequence}/reactions/{reaction}", none.clone(), members("200")),
+        // No caller has this reaction on the message.
+        ("DELETE /api/v1/chats/{chat_id}/messages/{sequence}/reactions/{reaction}", none.clone(), members(NOT_FOUND)),
         ("GET /api/v1/chats/{chat_id}/messages/around/{sequence}", none.clone(), members("200")),
         ("GET /api/v1/messages/{message_id}", none.clone(), members("200")),
+        ("POST /api/v1/chats/{chat_id}/delivered", json!({ "last_acked_sequence": 1 }), members("200")),
         ("POST /api/v1/chats/{chat_id}/read", json!({ "last_read_sequence": 1 }), members("200")),
         ("GET /api/v1/chats/{chat_id}/receipts", none.clone(), members("200")),
         ("GET /api/v1/sessions", none.clone(), SignedIn("200")),
@@ -146,29 +161,28 @@ fn path(stage: &AuthorizationStage, scene: &AuthorizationGroup, template: &str) 
         .replace("{passkey_id}", &stage.target_passkey)
         .replace("{device_id}", &stage.target.device_id.to_string())
         .replace("{sequence}", "1")
+        .replace("{reaction}", "ok")
 }
 
-#[tokio::test]
-async fn every_route_answers_every_caller_as_in_the_table() {
-    let stage = AuthorizationStage::set().await;
+pub(super) async fn every_route_answers_every_caller_as_in_the_table(stage: &AuthorizationStage) {
     let idle = stage.scene().await;
-    let table = table(&stage);
+    let table = table(stage);
     for (route, body, answers) in &table {
         let (method, template) = route.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         for actor in TestCaller::STRANGERS {
             let expected = if let Open(expected) = answers { expected } else { "401 UNAUTHORIZED" };
-            let answer = stage.call(actor, method.clone(), &path(&stage, &idle, template), body).await;
-            assert_eq!(outcome(&answer), expected, "{route} as {actor:?}: {}", answer.body);
+            let answer = stage.call(actor, method.clone(), &path(stage, &idle, template), body).await;
+            assert_eq!(answer.outcome(), expected, "{route} as {actor:?}: {}", answer.body);
         }
         for (place, actor) in TestCaller::SIGNED_IN.into_iter().enumerate() {
             let (scene, expected) = match answers {
                 Open(expected) | SignedIn(expected) => (None, *expected),
                 Chat(expected) => (Some(stage.scene().await), expected[place]),
             };
-            let path = path(&stage, scene.as_ref().unwrap_or(&idle), template);
+            let path = path(stage, scene.as_ref().unwrap_or(&idle), template);
             let answer = stage.call(actor, method.clone(), &path, body).await;
-            assert_eq!(outcome(&answer), expected, "{route} as {actor:?}: {}", answer.body);
+            assert_eq!(answer.outcome(), expected, "{route} as {actor:?}: {}", answer.body);
         }
     }
     let documented: BTreeSet<String> = document("openapi.json")["paths"]

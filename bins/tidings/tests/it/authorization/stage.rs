@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::server::{RestResponse, TestDevice, TestServer};
 
+/// The origin of the page where passkeys are used.
+const ORIGIN: &str = "http://localhost:3000";
+
 /// Callers. Those of the first half have no valid token, though three of them once had the owner's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TestCaller {
@@ -51,7 +54,12 @@ pub(super) struct AuthorizationGroup {
 
 impl AuthorizationStage {
     pub(super) async fn set() -> Self {
-        let mut server = TestServer::start_with(&[("TIDINGS_AUTH__ACCESS_TOKEN_TTL_SECONDS", "1")]).await;
+        let mut server = TestServer::start_with(&[
+            ("TIDINGS_AUTH__ACCESS_TOKEN_TTL_SECONDS", "1"),
+            ("TIDINGS_AUTH__PASSKEYS__RP_ID", "localhost"),
+            ("TIDINGS_AUTH__PASSKEYS__ORIGINS", ORIGIN),
+        ])
+        .await;
         let expired = server.sign_up("Owen").await;
         assert_eq!(server.stop().await.0.code(), Some(0));
         server.set_env("TIDINGS_AUTH__ACCESS_TOKEN_TTL_SECONDS", "3600");
@@ -62,8 +70,7 @@ impl AuthorizationStage {
         let names = ["Olga", "Eve", "Max", "Ada", "Tim"];
         let [outsider, ex_member, member, admin, target] = server.sign_up_all(names).await;
         let options = target.post("/auth/passkeys/registrations", json!({})).await.data(200);
-        let origin = format!("http://localhost:{}", server.address().port());
-        let (_, credential) = SoftwarePasskey::create(KeyKind::EdDsa, &options, &origin);
+        let (_, credential) = SoftwarePasskey::create(KeyKind::EdDsa, &options, ORIGIN);
         let added = target.post("/auth/passkeys", json!({ "name": "Tim's", "credential": credential })).await.data(201);
         let target_passkey = added["passkey_id"].as_str().unwrap().to_owned();
         Self { _server: server, expired, revoked, outsider, ex_member, member, admin, owner, target, target_passkey }
@@ -108,12 +115,4 @@ impl AuthorizationStage {
 pub(super) fn document(name: &str) -> Value {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
-/// The status of a response, with its error code.
-pub(super) fn outcome(answer: &RestResponse) -> String {
-    match answer.body["error"]["code"].as_str() {
-        Some(code) => format!("{} {code}", answer.status.as_u16()),
-        None => answer.status.as_u16().to_string(),
-    }
 }

@@ -4,10 +4,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use uuid::Uuid;
 
-use super::stage::outcome;
-use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
+use crate::server::{RestResponse, TestServer};
 
 /// Sends malformed bytes, and returns the response until the server closes.
 async fn raw(server: &TestServer, request: &str) -> String {
@@ -23,9 +21,7 @@ fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or("none")
 }
 
-#[tokio::test]
-async fn a_path_that_is_not_a_route_leads_nowhere() {
-    let server = TestServer::start().await;
+pub(super) async fn a_path_that_is_not_a_route_leads_nowhere(server: &TestServer) {
     for path in [
         "/api/v1/users/me/../../../admin/v1/nodes",
         "/api/v1/..%2f..%2fadmin/v1/nodes",
@@ -39,14 +35,12 @@ async fn a_path_that_is_not_a_route_leads_nowhere() {
         "/assets/../../../etc/passwd",
         "/assets/%2e%2e/%2e%2e/etc/passwd",
     ] {
-        let answer = raw(&server, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await;
+        let answer = raw(server, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await;
         assert_eq!(status(&answer), "404", "{path}: {answer}");
     }
 }
 
-#[tokio::test]
-async fn a_request_that_two_readers_could_read_differently_is_refused() {
-    let server = TestServer::start().await;
+pub(super) async fn a_request_that_two_readers_could_read_differently_is_refused(server: &TestServer) {
     let body = r#"{"phone_number":"+14155550001"}"#;
     for (headers, body) in [
         (format!("content-length: {}\r\ncontent-length: 1\r\n", body.len()), body),
@@ -58,14 +52,12 @@ async fn a_request_that_two_readers_could_read_differently_is_refused() {
     ] {
         let request =
             format!("POST /api/v1/auth/request-otp HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n{body}");
-        let answer = raw(&server, &request).await;
+        let answer = raw(server, &request).await;
         assert_eq!(status(&answer), "400", "{headers}: {answer}");
     }
 }
 
-#[tokio::test]
-async fn oversized_requests_are_refused_before_they_are_read() {
-    let server = TestServer::start().await;
+pub(super) async fn oversized_requests_are_refused_before_they_are_read(server: &TestServer) {
     let long = "a".repeat(40 << 10);
     for head in [
         format!("GET /{long} HTTP/1.1\r\nhost: x\r\n\r\n"),
@@ -73,14 +65,12 @@ async fn oversized_requests_are_refused_before_they_are_read() {
         format!("GET / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {long}\r\n\r\n"),
         format!("GET / HTTP/1.1\r\nhost: x\r\n{}\r\n", "x: y\r\n".repeat(200)),
     ] {
-        let answer = raw(&server, &head).await;
+        let answer = raw(server, &head).await;
         assert_eq!(status(&answer), "431", "{answer}");
     }
 }
 
-#[tokio::test]
-async fn no_header_turns_a_request_into_another_one() {
-    let server = TestServer::start().await;
+pub(super) async fn no_header_turns_a_request_into_another_one(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     for (name, value) in [
         ("x-http-method-override", "DELETE"),
@@ -94,15 +84,13 @@ async fn no_header_turns_a_request_into_another_one() {
         let answer = RestResponse::of(ann.request(Method::GET, "/sessions").header(name, value)).await;
         assert_eq!(answer.data(200)["sessions"].as_array().unwrap().len(), 1, "{name}");
         let anonymous = RestResponse::of(ann.anonymous(Method::GET, "/api/v1/sessions").header(name, value)).await;
-        assert_eq!(outcome(&anonymous), "401 UNAUTHORIZED", "{name}");
+        assert_eq!(anonymous.outcome(), "401 UNAUTHORIZED", "{name}");
     }
     let query = format!("/api/v1/users/me?token={0}&access_token={0}", ann.access_token);
-    assert_eq!(outcome(&server.call(Method::GET, &query, None).await), "401 UNAUTHORIZED", "only a handshake reads it");
+    assert_eq!(server.call(Method::GET, &query, None).await.outcome(), "401 UNAUTHORIZED", "only a handshake reads it");
 }
 
-#[tokio::test]
-async fn json_with_two_meanings_or_no_end_is_refused() {
-    let server = TestServer::start().await;
+pub(super) async fn json_with_two_meanings_or_no_end_is_refused(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let patch = async |body: String| {
         let request = ann.request(Method::PATCH, "/users/me").header("content-type", "application/json");
@@ -118,7 +106,7 @@ async fn json_with_two_meanings_or_no_end_is_refused() {
         r#"{"display_name":NaN}"#.to_owned(),
     ] {
         let refused = patch(body.clone()).await;
-        assert_eq!(outcome(&refused), "400 VALIDATION_ERROR", "{}", &body[..body.len().min(60)]);
+        assert_eq!(refused.outcome(), "400 VALIDATION_ERROR", "{}", &body[..body.len().min(60)]);
     }
     let unknown = patch(format!(r#"{{"unknown":{deep}}}"#)).await;
     assert_eq!(unknown.status, 200, "what is not read may be as deep as it likes");
@@ -129,9 +117,7 @@ async fn json_with_two_meanings_or_no_end_is_refused() {
     assert_eq!(socket.ask("heartbeat", json!({})).await["type"], "heartbeat_ack");
 }
 
-#[tokio::test]
-async fn names_bring_no_headers_and_no_markup_with_them() {
-    let server = TestServer::start().await;
+pub(super) async fn names_bring_no_headers_and_no_markup_with_them(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let injected = RestResponse::of(ann.request(Method::GET, "/users/me").header("x-request-id", "a b")).await;
     assert!(!injected.header("x-request-id").contains(' '), "{injected:?}");
@@ -153,9 +139,7 @@ fn forged(token: &str, header: &Value, claims: impl FnOnce(&mut Value), signatur
     format!("{}.{}.{signature}", encode(header), encode(&payload))
 }
 
-#[tokio::test]
-async fn a_token_that_we_did_not_sign_is_worth_nothing() {
-    let server = TestServer::start().await;
+pub(super) async fn a_token_that_we_did_not_sign_is_worth_nothing(server: &TestServer) {
     let (ann, eve) = (server.sign_up("Ann").await, server.sign_up("Eve").await);
     let keys = server.call(Method::GET, "/.well-known/jwks.json", None).await.body;
     let kid = keys["keys"][0]["kid"].as_str().unwrap();
@@ -193,68 +177,7 @@ async fn a_token_that_we_did_not_sign_is_worth_nothing() {
     ];
     for token in tokens {
         let answer = RestResponse::of(eve.anonymous(Method::GET, "/api/v1/users/me").bearer_auth(&token)).await;
-        assert_eq!(outcome(&answer), "401 UNAUTHORIZED", "{token}");
+        assert_eq!(answer.outcome(), "401 UNAUTHORIZED", "{token}");
         assert_eq!(answer.header("www-authenticate"), "Bearer");
     }
-}
-
-#[tokio::test]
-async fn a_page_of_another_origin_opens_no_socket() {
-    let server = TestServer::start_with(&[("TIDINGS_ALLOWED_ORIGINS", "https://app.example")]).await;
-    let ann = server.sign_up("Ann").await;
-    let open = async |device: &TestDevice, origin: &str| {
-        let mut request = device.handshake();
-        request.headers_mut().insert("origin", origin.parse().unwrap());
-        TestSocket::try_open(request).await.is_ok()
-    };
-    assert!(open(&ann, "https://app.example").await);
-    assert!(open(&ann, &server.base_url()).await, "our own page");
-    for origin in ["https://evil.example", "null", "https://app.example.evil.example", "http://127.0.0.1:1"] {
-        assert!(!open(&ann, origin).await, "{origin}");
-        let refused = ann
-            .anonymous(Method::GET, "/v1/ws")
-            .header("connection", "upgrade")
-            .header("upgrade", "websocket")
-            .header("sec-websocket-version", "13")
-            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
-            .header("x-device-id", ann.device_id.to_string())
-            .bearer_auth(&ann.access_token)
-            .header("origin", origin);
-        let refused = RestResponse::of(refused).await;
-        assert_eq!((refused.status.as_u16(), &refused.body["error"]), (403, &json!("forbidden_origin")), "{origin}");
-    }
-    ann.connect().await;
-}
-
-#[tokio::test]
-async fn a_trusted_balancer_names_the_address_that_requests_codes() {
-    let environment = [("TIDINGS_LIMITS__OTP_REQUEST_PER_IP", "1"), ("TIDINGS_TRUSTED_PROXIES", "127.0.0.0/8")];
-    for (trusted, expected) in [(true, 200), (false, 429)] {
-        let server = TestServer::start_with(&environment[..if trusted { 2 } else { 1 }]).await;
-        let http = reqwest::Client::new();
-        let ask = async |client: &str, phone: u32| {
-            let request = http.post(format!("{}/api/v1/auth/request-otp", server.base_url()));
-            let body = json!({ "phone_number": format!("+1415555{phone:04}") });
-            RestResponse::of(request.header("x-forwarded-for", client).json(&body)).await.status.as_u16()
-        };
-        assert_eq!(ask("192.0.2.1", 1).await, 200);
-        assert_eq!(ask("192.0.2.2", 2).await, expected, "another client");
-        assert_eq!(ask("198.51.100.1, 192.0.2.1", 3).await, 429, "what a client writes itself helps it nothing");
-    }
-}
-
-#[tokio::test]
-async fn guessing_codes_of_many_phones_from_one_address_is_limited() {
-    let server = TestServer::start_with(&[("TIDINGS_LIMITS__OTP_VERIFY_PER_IP", "3")]).await;
-    let guess = async |phone: u32| {
-        let body =
-            json!({ "phone_number": format!("+1415555{phone:04}"), "otp": "123456", "device_id": Uuid::new_v4() });
-        server.call(Method::POST, "/api/v1/auth/verify-otp", Some(&body)).await
-    };
-    for phone in 1..=3 {
-        assert_eq!(outcome(&guess(phone).await), "401 UNAUTHORIZED");
-    }
-    let stopped = guess(4).await;
-    assert!(stopped.header("retry-after").parse::<u64>().unwrap() > 60);
-    assert_eq!(stopped.refused(429, "RATE_LIMITED")["details"]["limit"], "otp_verify_per_ip");
 }

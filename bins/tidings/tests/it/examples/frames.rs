@@ -75,6 +75,7 @@ async fn every_frame_is_exchanged_as_documented() {
         (json!(story::cleo()), &cleo.user_id),
         (json!(story::direct_chat()), &direct_chat),
         (json!(story::group()), &group),
+        (json!(story::ACCESS_TOKEN), &ada.access_token),
     ];
     for (documented, real) in cast {
         play.scene.cast(&documented, real);
@@ -95,8 +96,12 @@ async fn every_frame_is_exchanged_as_documented() {
         play.say(&mut adas, message).await;
     }
     play.ask(&mut adas, "SendMessage", "SendMessageAck").await;
+    play.say(&mut adas, "UpdateMessage").await;
+    let updated = adas.next_of("message_updated").await;
+    play.heard("MessageUpdated", &updated);
     play.ask(&mut adas, "PresenceSubscribe", "PresenceSnapshot").await;
     play.say(&mut adas, "PresenceUnsubscribe").await;
+    play.ask(&mut adas, "Reauth", "ReauthAck").await;
     play.ask(&mut adas, "Heartbeat", "HeartbeatAck").await;
     // Frames without a response were accepted: other members receive the effect, and the sender receives no error.
     let typing = [true, false]

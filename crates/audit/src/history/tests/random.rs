@@ -293,9 +293,9 @@ impl Corruption {
         let lasting: Vec<_> = world.log.iter().filter(|stored| stored.sent.ttl_seconds.is_none()).collect();
         let lasts = |message: &Seen| lasting.iter().any(|stored| stored.sequence == message.sequence);
         let is_member = |client: Client| client.user_id != super::script::client(CLIENTS[EVE]).user_id;
-        let places: Vec<usize> = (0..world.entries.len())
-            .filter(|place| {
-                let Entry { client, op, .. } = &world.entries[*place];
+        let locations: Vec<usize> = (0..world.entries.len())
+            .filter(|location| {
+                let Entry { client, op, .. } = &world.entries[*location];
                 match (self, op) {
                     // A message with a time to live may expire before another client sees it.
                     (Self::AckMoved | Self::AckOfAnother, HistoryOp::SendAcked { client_message_id, .. }) => {
@@ -306,13 +306,13 @@ impl Corruption {
                         true
                     }
                     (Self::RenderDropped, HistoryOp::Rendered { message, .. }) => is_member(*client) && lasts(message),
-                    (Self::RendersSwapped, HistoryOp::Rendered { .. }) => world.entries[..*place]
+                    (Self::RendersSwapped, HistoryOp::Rendered { .. }) => world.entries[..*location]
                         .iter()
                         .any(|entry| entry.client == *client && matches!(entry.op, HistoryOp::Rendered { .. })),
                     (Self::StoredDropped, HistoryOp::Stored { page, .. }) => page.messages.iter().any(lasts),
                     (Self::SyncDropped, HistoryOp::SyncDone { page, .. }) => page.messages.iter().any(lasts),
                     (Self::HeadMovedBack, HistoryOp::SyncDone { page, .. }) => {
-                        let told = world.entries[..*place].iter().any(|entry| match &entry.op {
+                        let told = world.entries[..*location].iter().any(|entry| match &entry.op {
                             HistoryOp::Rendered { message, .. } => message.sequence == page.through,
                             HistoryOp::SendAcked { sequence, .. } => *sequence == page.through,
                             _ => false,
@@ -320,18 +320,18 @@ impl Corruption {
                         told && page.messages.is_empty() && page.through > page.after
                     }
                     (Self::UnreadAdded, HistoryOp::Shown { .. }) => true,
-                    (Self::ConnectionReused, HistoryOp::Connected { .. }) => *place > 5,
+                    (Self::ConnectionReused, HistoryOp::Connected { .. }) => *location > 5,
                     _ => false,
                 }
             })
             .collect();
-        if places.is_empty() {
+        if locations.is_empty() {
             return false;
         }
-        let place = places[which.index(places.len())];
-        let client = world.entries[place].client;
-        let before = world.entries[..place].iter().rposition(|entry| entry.client == client && entry.is_render());
-        match (self, &mut world.entries[place].op) {
+        let location = locations[which.index(locations.len())];
+        let client = world.entries[location].client;
+        let before = world.entries[..location].iter().rposition(|entry| entry.client == client && entry.is_render());
+        match (self, &mut world.entries[location].op) {
             (Self::AckMoved, HistoryOp::SendAcked { sequence, .. }) => sequence.0 += 1,
             (Self::AckOfAnother, HistoryOp::SendAcked { message_id: id, .. }) => *id = message_id("another"),
             (Self::ContentChanged, HistoryOp::Rendered { message, .. }) => message.content ^= 1,
@@ -340,11 +340,11 @@ impl Corruption {
             }
             (Self::SequenceZero, HistoryOp::Rendered { message, .. }) => message.sequence = Sequence::ZERO,
             (Self::RenderDoubled, HistoryOp::Rendered { .. }) => {
-                let entry = world.entries[place].clone();
-                world.entries.insert(place, entry);
+                let entry = world.entries[location].clone();
+                world.entries.insert(location, entry);
             }
-            (Self::RenderDropped, _) => drop(world.entries.remove(place)),
-            (Self::RendersSwapped, _) => world.entries.swap(before.expect("there is one before"), place),
+            (Self::RenderDropped, _) => drop(world.entries.remove(location)),
+            (Self::RendersSwapped, _) => world.entries.swap(before.expect("there is one before"), location),
             (Self::StoredDropped, HistoryOp::Stored { page, .. })
             | (Self::SyncDropped, HistoryOp::SyncDone { page, .. }) => {
                 let those: Vec<usize> = (0..page.messages.len()).filter(|n| lasts(&page.messages[*n])).collect();

@@ -111,7 +111,7 @@ fn one_send_is_one_message() {
 }
 
 #[test]
-fn a_message_is_what_was_sent() {
+fn a_message_equals_its_send() {
     let sent = "ann1 sends a\n";
     let broken = [Invariant::StoreIsAuthoritative];
     finds(&broken, &format!("{sent} bob1 shows a 1 saying b"));
@@ -122,7 +122,7 @@ fn a_message_is_what_was_sent() {
 }
 
 #[test]
-fn what_was_refused_is_nowhere_and_what_is_unknown_is_there_once_or_never() {
+fn refused_sends_do_not_exist_and_unknown_ones_exist_at_most_once() {
     let broken = [Invariant::StoreIsAuthoritative];
     finds(&broken, "ann1 sends a\n ann1 refused a NOT_A_MEMBER\n bob1 shows a 1");
     finds(&broken, "ann1 sends a\n bob1 shows a 1\n ann1 refused a NOT_A_MEMBER");
@@ -136,7 +136,7 @@ fn what_was_refused_is_nowhere_and_what_is_unknown_is_there_once_or_never() {
 }
 
 #[test]
-fn whatever_begins_after_a_message_was_told_comes_behind_it() {
+fn sends_that_begin_after_a_delivery_are_ordered_after_it() {
     finds(&[Invariant::AllocationMonotonicity], "ann1 sends a\n ann1 acked a 2\n bob1 sends b\n bob1 acked b 1");
     finds(&[Invariant::AllocationMonotonicity], "ann1 sends a\n eve1 shows a 2\n bob1 sends b\n eve2 shows b 1");
     fine("ann1 sends a\n bob1 sends b\n ann1 acked a 2\n bob1 acked b 1");
@@ -230,6 +230,33 @@ fn a_sync_returns_all_known_messages() {
 }
 
 #[test]
+fn messages_of_a_user_who_erases_them_may_be_missing_from_then_on() {
+    let sent = "bob1 starts 0\n ann1 sends a\n ann1 acked a 1\n";
+    let missed = "bob1 synced 0 1 last\n ann1 settled";
+    fine(&format!("{sent} ann1 erases\n {missed}"));
+    finds(&[Invariant::SyncCompleteness], &format!("{sent} bob1 synced 0 1 last\n ann1 erases\n ann1 settled"));
+    finds(&[Invariant::SyncCompleteness, Invariant::NoSilentLoss], &format!("{sent} bob1 erases\n {missed}"));
+    // A send that is in progress meanwhile may succeed, and is erased too.
+    fine(&format!("ann1 starts 0\n ann1 erases\n {sent} {missed}"));
+}
+
+#[test]
+fn messages_may_be_missing_once_the_last_member_may_have_left() {
+    let sent = "ann1 joining ann\n ann1 joined ann\n ann1 joining bob\n ann1 joined bob\n \
+                ann1 sends a\n ann1 acked a 1\n ann1 leaving bob\n ann1 left bob\n";
+    let missed = "reader stored 0 1 last\n";
+    fine(&format!("{sent} ann1 leaving ann\n {missed}"));
+    fine(&format!("{sent} ann1 leaving ann\n ann1 left ann\n {missed}"));
+    // A send that is in progress meanwhile may succeed, and is erased too.
+    fine(&format!("{sent} ann1 leaving ann\n ann1 sends b\n ann1 acked b 2\n reader stored 0 2 last"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} {missed}"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} {missed} ann1 leaving ann\n ann1 left ann"));
+    // With another member, the chat keeps its messages.
+    let with_cid = "ann1 joining cid\n ann1 joined cid\n";
+    finds(&[Invariant::AckImpliesPersistence], &format!("{with_cid} {sent} ann1 leaving ann\n {missed}"));
+}
+
+#[test]
 fn no_response_contains_an_expired_message() {
     let sent = "ann1 sends a ttl 1\n ann1 acked a 1\n";
     fine(&format!("{sent} wait 1000\n reader stored 0 1 last a=1"));
@@ -306,10 +333,13 @@ fn watermarks_stay_in_their_bounds_and_never_go_back() {
     finds(&[Invariant::DeliveryWatermarkMonotonic], &format!("{again} bob1 shown 2 2 0 2"));
     // Two concurrent requests may be answered in any order.
     fine(&format!("{sent} bob2 asks\n bob1 shown 2 2 1 1\n bob2 shown 2 1 1 1"));
+    let members = "ann1 joining ann\n ann1 joined ann\n ann1 joining bob\n ann1 joined bob\n";
+    finds(&[Invariant::DeliveryWatermarkMonotonic], &format!("{members} {again} bob1 shown 2 1 1 1"));
+    fine(&format!("{members} {again} ann1 leaving bob\n bob1 shown 2 1 1 1"));
 }
 
 #[test]
-fn unread_is_what_others_sent_above_the_read_watermark() {
+fn unread_counts_messages_of_others_above_the_read_watermark() {
     let sent = "ann1 sends a\n bob1 sends b\n ann1 acked a 1\n bob1 acked b 2\n bob1 asks\n";
     let stored = "reader stored 0 2 last a=1 b=2";
     fine(&format!("{sent} bob1 shown 2 0 0 1\n {stored}"));

@@ -98,6 +98,7 @@ fn op(client: Client, words: &[&str], at: u64, senders: &BTreeMap<String, UserId
         ["joined", name] => HistoryOp::Joined { chat_id, user_id: user(name) },
         ["leaving", name] => HistoryOp::Leaving { chat_id, user_id: user(name) },
         ["left", name] => HistoryOp::Left { chat_id, user_id: user(name) },
+        ["erases"] => HistoryOp::Erasing { user_id: client.user_id },
         ["syncs", after] => HistoryOp::SyncBegan { chat_id, after: sequence(after) },
         ["synced", ref rest @ ..] => HistoryOp::SyncDone { chat_id, page: page(client, rest, senders) },
         ["asks"] => HistoryOp::Asked { chat_id },
@@ -141,7 +142,7 @@ fn seen(client: Client, name: &str, at: Sequence, rest: &[&str], senders: &BTree
 
 /// The word after another.
 fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
-    words.iter().position(|word| *word == name).map(|place| words[place + 1])
+    words.iter().position(|word| *word == name).map(|location| words[location + 1])
 }
 
 pub(super) fn send_id(name: &str) -> ClientMessageId {

@@ -43,7 +43,7 @@ fn a_damaged_attestation_is_parsed_or_refused_without_a_panic() {
 
 /// A changed byte of the authenticator data or of the client's data is not accepted: both are signed.
 #[test]
-fn a_damaged_assertion_signs_nobody_in() {
+fn a_damaged_assertion_is_refused() {
     let software = passkey(KeyKind::Es256);
     let stored = stored(&software);
     let (client_data, data) = (signing_in(), software.use_data());

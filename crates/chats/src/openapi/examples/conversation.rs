@@ -3,9 +3,10 @@ use std::borrow::Cow;
 use domain::{ChatType, ContentType, PresenceVisibility, Role, Sequence, Timestamp, UserId};
 use protocol::frame::{MessageBody, SendMessageAck};
 use protocol::rest::{
-    AddMember, Around, ChangeRole, ChatDetails, ChatSummary, CreateChat, Data, Export, ExportedChat, History, Inbox,
-    Invitation, Invitations, LastMessage, MarkRead, MarkedRead, Member, MemberWatermarks, Message, MessageStatus, Mute,
-    Muted, MyMembership, Paged, Pagination, Receipts, SendMessage, Session, UpdateChat,
+    AddMember, Around, ChangeRole, ChatDetails, ChatSummary, CreateChat, Data, EditMessage, Export, ExportedChat,
+    History, Inbox, Invitation, Invitations, LastMessage, MarkDelivered, MarkRead, MarkedRead, Member,
+    MemberWatermarks, Message, MessageStatus, Mute, Muted, MyMembership, Paged, Pagination, Reactions, Reactor,
+    Receipts, SendMessage, Session, UpdateChat,
 };
 use protocol::story;
 
@@ -14,7 +15,7 @@ use super::people::{ada, bob, laptop, session};
 
 /// Ada's chats with Bob: their direct chat and their group.
 pub(super) fn examples() -> Vec<OperationExamples> {
-    [chats(), members(), invitations(), messages(), receipts(), account()].into_iter().flatten().collect()
+    [chats(), members(), invitations(), messages(), updates(), receipts(), account()].into_iter().flatten().collect()
 }
 
 fn chats() -> Vec<OperationExamples> {
@@ -111,11 +112,68 @@ fn messages() -> Vec<OperationExamples> {
     ]
 }
 
+/// What becomes of Bob's answer and of a third message of Ada's, in entries after it.
+fn updates() -> Vec<OperationExamples> {
+    let of_message = |operation_id, sequence: u64| {
+        OperationExamples::of(operation_id).with("chat_id", story::direct_chat()).with("sequence", sequence)
+    };
+    let with_reaction = |operation_id| of_message(operation_id, 2).with("reaction", story::reaction());
+    let ack = |client_message_id, message_id, sequence| Data {
+        data: SendMessageAck {
+            client_message_id,
+            message_id,
+            chat_id: story::direct_chat(),
+            sequence: Sequence(sequence),
+            created_at: story::now(),
+            deduplicated: false,
+        },
+    };
+    let edit = EditMessage {
+        client_message_id: story::edit(),
+        content: story::EDITED_CONTENT.into(),
+        content_type: None,
+        metadata: None,
+    };
+    let reactions = Reactions {
+        chat_id: story::direct_chat(),
+        sequence: Sequence(2),
+        members: vec![Reactor { user_id: story::ada(), reactions: vec![story::reaction()] }],
+    };
+    vec![
+        with_reaction("add_reaction").with("client_message_id", story::update()).answered(ack(
+            story::update(),
+            story::reaction_entry(),
+            3,
+        )),
+        of_message("reactions", 2)
+            .with("limit", 20)
+            .answered(Paged { data: reactions, pagination: Pagination::new(None) }),
+        with_reaction("remove_reaction").with("client_message_id", story::unreact()).answered(ack(
+            story::unreact(),
+            story::removal_entry(),
+            4,
+        )),
+        of_message("edit_message", 1).case("example", edit, 200, ack(story::edit(), story::edit_entry(), 5)),
+        of_message("delete_message", 1).with("client_message_id", story::deletion()).answered(ack(
+            story::deletion(),
+            story::deletion_entry(),
+            6,
+        )),
+    ]
+}
+
 fn receipts() -> Vec<OperationExamples> {
     let in_chat = |operation_id| OperationExamples::of(operation_id).with("chat_id", story::direct_chat());
-    let marks = |user_id| MemberWatermarks { user_id, delivered_sequence: Sequence(2), read_sequence: Sequence(2) };
+    let marks = |user_id| MemberWatermarks {
+        user_id,
+        delivered_sequence: Sequence(2),
+        delivered_at: Some(story::second_moment()),
+        read_sequence: Sequence(2),
+        read_at: Some(story::second_moment()),
+    };
     let read =
         MarkedRead { chat_id: story::direct_chat(), delivered_sequence: Sequence(2), read_sequence: Sequence(2) };
+    let delivered = MarkedRead { read_sequence: Sequence(0), ..read.clone() };
     let receipts = Receipts {
         chat_id: story::direct_chat(),
         sequence: Sequence(2),
@@ -125,13 +183,19 @@ fn receipts() -> Vec<OperationExamples> {
         members: vec![marks(story::ada()), marks(story::bob())],
     };
     vec![
+        in_chat("mark_delivered").case(
+            "example",
+            MarkDelivered { last_acked_sequence: Sequence(2) },
+            200,
+            Data { data: delivered },
+        ),
         in_chat("mark_read").case("example", MarkRead { last_read_sequence: Sequence(2) }, 200, Data { data: read }),
         in_chat("receipts").with("sequence", 2).answered(Data { data: receipts }),
     ]
 }
 
 fn account() -> Vec<OperationExamples> {
-    let chat = |chat: ChatSummary, sequence, messages| ExportedChat {
+    let chat = |chat: ChatSummary, sequence, moved_at, messages| ExportedChat {
         chat_id: chat.chat_id,
         chat_type: chat.chat_type,
         name: chat.name,
@@ -139,7 +203,9 @@ fn account() -> Vec<OperationExamples> {
         joined_at: story::morning(),
         muted_until: None,
         delivered_sequence: sequence,
+        delivered_at: moved_at,
         read_sequence: sequence,
+        read_at: moved_at,
         messages,
     };
     let export = Export {
@@ -150,7 +216,10 @@ fn account() -> Vec<OperationExamples> {
         push_devices: vec![],
         invitations: vec![],
         contacts: vec![],
-        chats: vec![chat(conversing(), Sequence(2), vec![first().message]), chat(group(), Sequence::ZERO, vec![])],
+        chats: vec![
+            chat(conversing(), Sequence(2), Some(story::second_moment()), vec![first().message]),
+            chat(group(), Sequence::ZERO, None, vec![]),
+        ],
         is_complete: true,
     };
     vec![OperationExamples::of("export_me").answered(Data { data: export })]
@@ -260,6 +329,7 @@ fn first() -> Message<'static> {
         created_at: story::first_moment(),
         expires_at: None,
         client_message_id: Some(story::first_send()),
+        state: None,
     };
     Message { message, status: Some(MessageStatus::Read) }
 }

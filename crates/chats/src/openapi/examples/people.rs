@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use domain::{GroupInvites, PresenceVisibility};
 use protocol::frame::{Presence, PresenceSnapshot, PresenceStatus};
 use protocol::rest::{
@@ -34,7 +36,9 @@ fn service() -> Vec<OperationExamples> {
     });
     let web_push_public_key = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
     vec![
-        OperationExamples::of("service").answered(Data { data: describe(Some(web_push_public_key.to_owned()), true) }),
+        OperationExamples::of("service").answered(Data {
+            data: describe(Some(web_push_public_key.to_owned()), true, Some(Duration::from_secs(172_800))),
+        }),
         OperationExamples::of("jwks").answered(json!({ "keys": [key] })),
     ]
 }

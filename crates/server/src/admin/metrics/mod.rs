@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_the_code_has_lists_of_are_those_lists() {
+    fn label_values_equal_the_lists_in_the_code() {
         let codes: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(listed("tidings_gateway_errors_total", "code"), codes);
         assert_eq!(listed("tidings_api_errors_total", "code"), codes);
@@ -80,7 +80,7 @@ mod tests {
 
     #[cfg(feature = "fleet")]
     #[test]
-    fn the_tables_of_the_metric_are_those_of_the_schema() {
+    fn the_tables_of_the_metric_equal_the_schema() {
         let tables: BTreeSet<_> = dynamodb::schema::Table::ALL.iter().map(|table| table.name()).collect();
         assert_eq!(listed("tidings_dynamodb_consumed_units_total", "table"), tables);
     }

@@ -3,33 +3,16 @@
 use std::collections::BTreeSet;
 
 use metrics::{Label, counter, histogram};
-use ports::ProcessRole;
 use tidings_metrics::{Kind, LabelValues, Metric, Part};
 
-use crate::config::{Config, StoreEngine};
+use crate::config::Config;
 
 /// Most series of one metric that are created in advance. Metrics with more create their series on first use.
 const SERIES_MAX: usize = 100;
 
 /// The parts of the service that run in a process.
 pub(super) fn parts(config: &Config) -> anyhow::Result<BTreeSet<Part>> {
-    let of_role = |role: &ProcessRole| -> &[Part] {
-        match role {
-            ProcessRole::Gateway => &[Part::Gateway],
-            ProcessRole::Ingest => &[Part::Ingest, Part::Purge, Part::Relay, Part::Dynamodb, Part::Kafka],
-            ProcessRole::Fanout => &[Part::Fanout, Part::Dynamodb, Part::Kafka],
-            ProcessRole::Api => &[Part::Api, Part::Presence, Part::Notify, Part::Relay, Part::Dynamodb, Part::Kafka],
-        }
-    };
-    let of_fleet = [Part::Relay, Part::Dynamodb, Part::Kafka, Part::Redis, Part::Rpc];
-    Ok(match config.store.engine {
-        StoreEngine::Embedded => Part::ALL.into_iter().filter(|part| !of_fleet.contains(part)).collect(),
-        StoreEngine::Dynamodb => {
-            let roles = config.roles()?;
-            let everywhere = [Part::Process, Part::Redis, Part::Rpc];
-            roles.iter().flat_map(of_role).copied().chain(everywhere).collect()
-        }
-    })
+    Ok(config.store.engine.descriptor().metric_parts(&config.roles()?))
 }
 
 /// Creates the series of a counter or histogram, one for each combination of label values. Gauges stay absent until
@@ -60,6 +43,7 @@ mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
 
     use super::*;
+    use crate::config::StoreEngine;
 
     #[test]
     fn every_series_that_counts_is_there_before_anything_happens() {

@@ -31,12 +31,17 @@ pub(super) struct PulseSample {
     /// Events of the log that each consumer has not processed yet.
     pub(super) lag_events: BTreeMap<String, f64>,
     errors_per_second: BTreeMap<String, f64>,
-    /// Clients told to resync because their mailboxes were full.
+    /// Clients notified to resync because their mailbox was full.
     missed_per_second: f64,
     /// Violations since the start of the process, by invariant.
     violations: BTreeMap<String, f64>,
     memory_bytes: Option<u64>,
     cpu_cores: Option<f64>,
+    /// Bytes of the files of an embedded store, and the free bytes of its disk.
+    disk_used_bytes: Option<f64>,
+    disk_free_bytes: Option<f64>,
+    /// Bytes of the files from which on sends are refused, if there is a limit.
+    disk_limit_bytes: Option<f64>,
 }
 
 /// CPU and memory of this process, from the operating system.
@@ -83,6 +88,9 @@ impl PulseSample {
             violations,
             memory_bytes: machine.memory_bytes,
             cpu_cores: machine.cpu_cores,
+            disk_used_bytes: now.value("tidings_store_disk_bytes"),
+            disk_free_bytes: now.value("tidings_store_free_bytes"),
+            disk_limit_bytes: now.value("tidings_store_limit_bytes").filter(|limit| *limit > 0.0),
         }
     }
 }
@@ -111,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_what_was_added_in_a_second() {
+    fn rates_are_increments_per_second() {
         let before = "tidings_ingest_sends_total{outcome=\"new\"} 10\ntidings_gateway_pushes_total 5";
         let now = "tidings_ingest_sends_total{outcome=\"new\"} 20\ntidings_ingest_sends_total{outcome=\"duplicate\"} 2\n\
                    tidings_ingest_sends_total{outcome=\"busy\"} 4\ntidings_gateway_pushes_total 9\n\
@@ -124,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn gauges_are_those_of_the_second_moment_and_absent_if_not_measured() {
+    fn gauges_are_read_at_the_second_moment_and_absent_if_not_measured() {
         let now = "tidings_gateway_connections 3\ntidings_ingest_queue_sends -1\n\
                    tidings_log_lag_events{group=\"fanout\"} 9\ntidings_invariant_violations_total{name=\"no_zero_sequence\"} 2";
         let sample = sample("tidings_invariant_violations_total{name=\"no_zero_sequence\"} 2", now);
@@ -132,6 +140,15 @@ mod tests {
         assert_eq!(sample.lag_events, [("fanout".to_owned(), 9.0)].into());
         assert_eq!(sample.violations, [("no_zero_sequence".to_owned(), 2.0)].into());
         assert_eq!((sample.memory_bytes, sample.cpu_cores, sample.ack_p99_ms), (Some(5), Some(0.5), None));
+    }
+
+    #[test]
+    fn the_disk_is_that_of_an_embedded_store_and_0_is_no_limit() {
+        let disk = |sample: PulseSample| (sample.disk_used_bytes, sample.disk_free_bytes, sample.disk_limit_bytes);
+        let gauges = "tidings_store_disk_bytes 10\ntidings_store_free_bytes 90\ntidings_store_limit_bytes ";
+        assert_eq!(disk(sample("", &format!("{gauges}50"))), (Some(10.0), Some(90.0), Some(50.0)));
+        assert_eq!(disk(sample("", &format!("{gauges}0"))), (Some(10.0), Some(90.0), None));
+        assert_eq!(disk(sample("", "")), (None, None, None), "a process of a fleet");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::engines;
 use crate::tools::events::own_groups;
 
 /// The engine of a fleet: the store in DynamoDB, the log in Kafka, and the registry of live processes in Redis.
-pub(super) struct FleetEngine {
+pub(crate) struct FleetEngine {
     config: Config,
     store: Arc<DynamoStore>,
     log: Arc<KafkaLog>,
@@ -24,7 +24,7 @@ pub(super) struct FleetEngine {
 }
 
 impl FleetEngine {
-    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
         let store = Arc::new(dynamo_store(config).await);
         let kafka = engines::kafka(config)?;
         let log = KafkaLog::reading(kafka.clone(), Arc::new(SystemClock)).context("Kafka cannot be used")?;

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::time::Duration;
 
-use domain::{ChatId, Event, EventBody, Message, MessageId, Sequence, Timestamp};
+use domain::{ChatId, Event, EventBody, Message, MessageId, MessageUpdate, Sequence, Timestamp};
 use ports::{Clock, MessageReader, Page, PageBounds, StoreError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -17,9 +17,9 @@ const PAGE: PageBounds = PageBounds { count: 200, bytes: 1 << 20 };
 /// Heads in one read.
 const HEADS: usize = 100;
 
-/// Compares the events of a log, as they arrive, with the messages of a store.
+/// Compares the events of a log, as they arrive, with the messages of a store and their updates.
 ///
-/// The log has the events of a chat in order. So a message is missing if events before and after it have arrived but
+/// The log has the events of a chat in order. So an entry is missing if events before and after it have arrived but
 /// its own has not. If that event arrives after all, it is late.
 pub(super) struct Comparison<'a> {
     messages: &'a dyn MessageReader,
@@ -39,6 +39,58 @@ pub(super) struct Comparison<'a> {
 struct ChatProgress {
     last: Sequence,
     compared: Option<Sequence>,
+}
+
+/// An entry of a chat, in the log or in the store: a message, or an update of one.
+#[derive(Clone, Copy)]
+struct ComparedEntry {
+    chat_id: ChatId,
+    sequence: Sequence,
+    /// The id of the message, or of the update.
+    id: MessageId,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+}
+
+impl ComparedEntry {
+    /// The entry of an event; `None` if the event is about the chat or its members.
+    fn of(event: &Event) -> Option<Self> {
+        match &event.body {
+            EventBody::MessagePersisted { message, .. } => Some(message.into()),
+            EventBody::MessageUpdated { update, .. } => Some(update.into()),
+            EventBody::MembershipChanged { .. }
+            | EventBody::ChatCreated { .. }
+            | EventBody::ChatRenamed { .. }
+            | EventBody::MessageTtlChanged { .. }
+            | EventBody::MessagesExpired { .. } => None,
+        }
+    }
+
+    /// The entries of a page, ascending.
+    fn of_page(page: &Page) -> Vec<Self> {
+        let mut entries: Vec<Self> = page.messages.iter().map(Self::from).collect();
+        entries.extend(page.updates.iter().map(Self::from));
+        entries.sort_by_key(|entry| entry.sequence);
+        entries
+    }
+
+    fn finding(&self) -> ReconcileFinding {
+        ReconcileFinding { chat_id: self.chat_id, sequence: self.sequence, message_id: self.id }
+    }
+}
+
+impl From<&Message> for ComparedEntry {
+    fn from(message: &Message) -> Self {
+        let Message { chat_id, sequence, message_id: id, created_at, expires_at, .. } = *message;
+        Self { chat_id, sequence, id, created_at, expires_at }
+    }
+}
+
+impl From<&MessageUpdate> for ComparedEntry {
+    fn from(update: &MessageUpdate) -> Self {
+        let MessageUpdate { chat_id, sequence, update_id: id, created_at, expires_at, .. } = *update;
+        Self { chat_id, sequence, id, created_at, expires_at }
+    }
 }
 
 /// An event that waits for comparison.
@@ -74,44 +126,44 @@ impl<'a> Comparison<'a> {
 
     /// Takes the next event of the log.
     pub(super) async fn take(&mut self, event: &Event) -> Result<(), StoreError> {
-        let EventBody::MessagePersisted { message, .. } = &event.body else { return Ok(()) };
-        let out_of_scope = self.scope.chat_id.is_some_and(|chat_id| chat_id != message.chat_id);
-        if out_of_scope || message.created_at < self.since {
+        let Some(entry) = ComparedEntry::of(event) else { return Ok(()) };
+        let out_of_scope = self.scope.chat_id.is_some_and(|chat_id| chat_id != entry.chat_id);
+        if out_of_scope || entry.created_at < self.since {
             return Ok(());
         }
-        if self.chats.len() >= CHATS_MAX && !self.chats.contains_key(&message.chat_id) {
+        if self.chats.len() >= CHATS_MAX && !self.chats.contains_key(&entry.chat_id) {
             self.report.uncovered_events += 1;
             return Ok(());
         }
-        self.place(message);
+        self.add_event(&entry);
         if self.waiting_len >= WAITING_MAX {
             self.compare_waiting().await?;
         }
         Ok(())
     }
 
-    /// Records the position of a message's event in the order of its chat.
-    fn place(&mut self, message: &Message) {
-        let Message { chat_id, sequence, message_id, expires_at, .. } = *message;
-        let finding = ReconcileFinding { chat_id, sequence, message_id };
-        let place = self.chats.entry(chat_id).or_insert(ChatProgress { last: Sequence::ZERO, compared: None });
+    /// Records the position of an entry's event in the order of its chat.
+    fn add_event(&mut self, entry: &ComparedEntry) {
+        let ComparedEntry { chat_id, sequence, id: message_id, expires_at, .. } = *entry;
+        let finding = entry.finding();
+        let progress = self.chats.entry(chat_id).or_insert(ChatProgress { last: Sequence::ZERO, compared: None });
         let waiting = self.waiting.entry(chat_id).or_default();
         match waiting.get(&sequence) {
             Some(known) if known.message_id == message_id => return self.report.repeated += 1,
-            // Two messages cannot have one sequence.
+            // Two entries cannot have one sequence.
             Some(_) => return self.report.orphaned.push(finding),
             None => {}
         }
-        if place.compared.is_some_and(|compared| sequence <= compared) {
+        if progress.compared.is_some_and(|compared| sequence <= compared) {
             match self.missing.remove(&finding) {
                 true => self.report.late.push(finding),
                 false => return self.report.repeated += 1,
             }
         } else {
-            if sequence < place.last {
+            if sequence < progress.last {
                 self.report.late.push(finding);
             }
-            place.last = place.last.max(sequence);
+            progress.last = progress.last.max(sequence);
             waiting.insert(sequence, UncomparedEvent { message_id, expires_at });
             self.waiting_len += 1;
         }
@@ -125,7 +177,7 @@ impl<'a> Comparison<'a> {
             let (Some((&first, _)), Some((&last, _))) = (events.first_key_value(), events.last_key_value()) else {
                 continue;
             };
-            let from = match self.chats.get(&chat_id).and_then(|place| place.compared) {
+            let from = match self.chats.get(&chat_id).and_then(|progress| progress.compared) {
                 Some(compared) => compared,
                 None => {
                     self.compare_below(chat_id, first, Timestamp::MAX).await?;
@@ -153,16 +205,14 @@ impl<'a> Comparison<'a> {
                 return Ok(examined);
             }
             let page = self.page(chat_id, examined).await?;
-            for message in page.messages.iter().filter(|message| message.sequence <= to) {
+            for entry in ComparedEntry::of_page(&page).iter().filter(|entry| entry.sequence <= to) {
                 self.report.messages += 1;
-                match events.remove(&message.sequence) {
-                    Some(event) if event.message_id == message.message_id => {}
-                    Some(event) => self.report.orphaned.push(ReconcileFinding {
-                        chat_id,
-                        sequence: message.sequence,
-                        message_id: event.message_id,
-                    }),
-                    None => self.miss(message),
+                match events.remove(&entry.sequence) {
+                    Some(event) if event.message_id == entry.id => {}
+                    Some(event) => {
+                        self.report.orphaned.push(ReconcileFinding { message_id: event.message_id, ..entry.finding() });
+                    }
+                    None => self.miss(entry),
                 }
             }
             if page.examined <= examined {
@@ -181,7 +231,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Records the messages of a chat below a sequence as missing, if they are within the compared time and not younger
-    /// than `settled`.
+    /// than `settled`. Updates below it are not compared: no read lists them backwards.
     async fn compare_below(&mut self, chat_id: ChatId, below: Sequence, settled: Timestamp) -> Result<(), StoreError> {
         let mut below = below;
         while below > Sequence(1) && !self.is_full() {
@@ -193,7 +243,7 @@ impl<'a> Comparison<'a> {
                 }
                 self.report.messages += 1;
                 if message.created_at <= settled {
-                    self.miss(message);
+                    self.miss(&message.into());
                 }
             }
             match messages.last() {
@@ -219,7 +269,7 @@ impl<'a> Comparison<'a> {
             self.pace.tick().await;
             let heads = self.messages.heads(chats).await?;
             for (chat_id, head) in chats.iter().zip(heads) {
-                let last = self.chats.get(chat_id).and_then(|place| place.compared).unwrap_or_default();
+                let last = self.chats.get(chat_id).and_then(|progress| progress.compared).unwrap_or_default();
                 // A chat without a head row is examined as well: its messages may exist.
                 if head.is_none_or(|head| head.sequence > last) && !self.is_full() {
                     self.compare_above(*chat_id, last, settled).await?;
@@ -235,12 +285,12 @@ impl<'a> Comparison<'a> {
         let mut examined = last;
         loop {
             let page = self.page(chat_id, examined).await?;
-            for message in &page.messages {
-                if message.created_at > settled {
+            for entry in &ComparedEntry::of_page(&page) {
+                if entry.created_at > settled {
                     return Ok(());
                 }
                 self.report.messages += 1;
-                self.miss(message);
+                self.miss(entry);
             }
             if page.examined <= examined || page.examined >= page.head || self.is_full() {
                 return Ok(());
@@ -254,10 +304,9 @@ impl<'a> Comparison<'a> {
         self.messages.after(chat_id, after, PAGE, self.clock.now()).await
     }
 
-    fn miss(&mut self, message: &Message) {
-        let Message { chat_id, sequence, message_id, created_at, .. } = *message;
-        if created_at >= self.since {
-            self.missing.insert(ReconcileFinding { chat_id, sequence, message_id });
+    fn miss(&mut self, entry: &ComparedEntry) {
+        if entry.created_at >= self.since {
+            self.missing.insert(entry.finding());
         }
     }
 }
@@ -266,9 +315,9 @@ impl<'a> Comparison<'a> {
 mod tests {
     use std::sync::Arc;
 
-    use domain::{Body, ContentType, UserId};
+    use domain::{Body, ContentType, UpdateAction, UserId};
     use memory::MemoryStore;
-    use ports::{ChatWriter, Ids, MessageWriter, NewGroup, NewMessage, RandomIds, SystemClock};
+    use ports::{ChatWriter, Ids, MessageWriter, NewEntry, NewGroup, NewMessage, NewUpdate, RandomIds, SystemClock};
     use uuid::Uuid;
 
     use super::*;
@@ -334,6 +383,41 @@ mod tests {
         let report = compare(&store, &events).await;
         assert!(!report.has_findings(), "{report:?}");
         assert_eq!((report.chats, report.events, report.messages, report.repeated), (1, 3, 3, 0));
+    }
+
+    #[tokio::test]
+    async fn updates_are_compared_like_messages() {
+        let store = new_store();
+        let (chat_id, mut events) = chat(&store, &[9]).await;
+        let EventBody::MessagePersisted { message, .. } = events[0].body.clone() else { panic!("a message was sent") };
+        let update = |minutes: u64| NewUpdate {
+            chat_id,
+            user_id: message.sender_id,
+            client_message_id: Uuid::new_v4().into(),
+            update_id: RandomIds.ulid().into(),
+            target: Sequence(1),
+            action: UpdateAction::React(format!("r{minutes}").parse().unwrap()),
+            window: None,
+            ttl_max: None,
+            created_at: SystemClock.now().minus(Duration::from_secs(60 * minutes)),
+        };
+        let updates = [update(8), update(7), update(6)];
+        store.commit(updates.clone().map(NewEntry::Update).to_vec()).await.unwrap();
+        let event = |(update, sequence): (NewUpdate, u64)| {
+            Event::message_updated(update.at(Sequence(sequence), &message), Some(message.clone()))
+        };
+        events.extend(updates.into_iter().zip(2..).map(event));
+
+        let report = compare(&store, &events).await;
+        assert!(!report.has_findings(), "{report:?}");
+        assert_eq!((report.events, report.messages), (4, 4));
+        assert_eq!(sequences(&compare(&store, &pick(&events, &[1, 3])).await.missing), [2, 4]);
+        let mut strange = events[2].clone();
+        if let EventBody::MessageUpdated { update, .. } = &mut strange.body {
+            update.update_id = RandomIds.ulid().into();
+        }
+        let report = compare(&store, &[events[0].clone(), events[1].clone(), strange, events[3].clone()]).await;
+        assert_eq!((sequences(&report.orphaned), sequences(&report.missing)), (vec![3], vec![]));
     }
 
     #[tokio::test]

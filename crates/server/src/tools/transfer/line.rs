@@ -6,8 +6,9 @@ mod read;
 use std::collections::BTreeMap;
 
 use domain::{
-    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, GroupInvites, MessageId, Metadata, PasskeyId,
-    PresenceVisibility, PushTarget, Restrictions, Role, Sequence, Session, SessionId, SpentToken, Timestamp, UserId,
+    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, GroupInvites, MessageId, MessageState, Metadata,
+    PasskeyId, PresenceVisibility, PushTarget, Reaction, ReactionCount, Restrictions, Role, Sequence, Session,
+    SessionId, SpentToken, Timestamp, TokenChain, UserId,
 };
 use ports::{Head, LastMessage, Moved, UserKey};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ pub(super) enum ExportLine {
     Restriction(ExportRestrictionRow),
     Invitation(ExportInvitationRow),
     Passkey(ExportPasskeyRow),
+    Update(ExportUpdateRow),
+    Reactions(ExportReactionsRow),
     Checksum(ExportChecksumRow),
     Trailer(ExportTrailerRow),
 }
@@ -125,6 +128,16 @@ pub(super) struct ExportSessionRow {
     current: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spent: Option<ExportSpentRow>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    overtaken: Vec<ExportTokenChainRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportTokenChainRow {
+    current: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spent: Option<ExportSpentRow>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -165,6 +178,8 @@ pub(super) struct ExportChatRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message_ttl_seconds: Option<u64>,
     head: Sequence,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    changes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_message: Option<ExportLastMessageRow>,
 }
@@ -173,6 +188,9 @@ pub(super) struct ExportChatRow {
 #[serde(deny_unknown_fields)]
 struct ExportLastMessageRow {
     message_id: MessageId,
+    /// Absent if the head is the sequence of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sequence: Option<Sequence>,
     sender_id: UserId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     preview: Option<String>,
@@ -198,7 +216,11 @@ pub(super) struct ExportMemberRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     muted_until: Option<Timestamp>,
     delivered: Sequence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delivered_at: Option<Timestamp>,
     read: Sequence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read_at: Option<Timestamp>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -216,6 +238,57 @@ pub(super) struct ExportMessageRow {
     created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
+    /// Absent if the message has no updates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<ExportStateRow>,
+}
+
+/// The state of an updated message.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportStateRow {
+    revision: Sequence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    edited_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    edit_count: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    reactions: Vec<ExportReactionCountRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportReactionCountRow {
+    reaction: Reaction,
+    count: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportUpdateRow {
+    chat_id: ChatId,
+    sequence: Sequence,
+    update_id: MessageId,
+    user_id: UserId,
+    client_message_id: ClientMessageId,
+    target_sequence: Sequence,
+    /// `edited`, `deleted`, `reacted` or `unreacted`.
+    change: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reaction: Option<Reaction>,
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportReactionsRow {
+    chat_id: ChatId,
+    sequence: Sequence,
+    message_id: MessageId,
+    user_id: UserId,
+    reactions: Vec<Reaction>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -342,14 +415,16 @@ impl From<&Moved> for ExportLine {
             }),
             Moved::Chat { chat, head } => Self::Chat(chat_row(chat, head)),
             Moved::Pair { pair, chat_id } => Self::Pair(ExportPairRow { user_ids: pair.users(), chat_id: *chat_id }),
-            Moved::Member { chat_id, member, watermarks } => Self::Member(ExportMemberRow {
+            Moved::Member { chat_id, member, delivery_state } => Self::Member(ExportMemberRow {
                 chat_id: *chat_id,
                 user_id: member.user_id,
                 role: member.role,
                 joined_at: member.joined_at,
                 muted_until: member.muted_until,
-                delivered: watermarks.delivered,
-                read: watermarks.read,
+                delivered: delivery_state.watermarks.delivered,
+                delivered_at: delivery_state.delivered_at,
+                read: delivery_state.watermarks.read,
+                read_at: delivery_state.read_at,
             }),
             Moved::Message(message) => Self::Message(ExportMessageRow {
                 chat_id: message.chat_id,
@@ -362,6 +437,26 @@ impl From<&Moved> for ExportLine {
                 metadata: message.body.metadata.clone(),
                 created_at: message.created_at,
                 expires_at: message.expires_at,
+                state: state_row(&message.state),
+            }),
+            Moved::Update(update) => Self::Update(ExportUpdateRow {
+                chat_id: update.chat_id,
+                sequence: update.sequence,
+                update_id: update.update_id,
+                user_id: update.user_id,
+                client_message_id: update.client_message_id,
+                target_sequence: update.target,
+                change: update.kind.as_str().to_owned(),
+                reaction: update.kind.reaction().cloned(),
+                created_at: update.created_at,
+                expires_at: update.expires_at,
+            }),
+            Moved::Reactions { message, member } => Self::Reactions(ExportReactionsRow {
+                chat_id: message.chat_id,
+                sequence: message.sequence,
+                message_id: message.message_id,
+                user_id: member.user_id,
+                reactions: member.reactions.clone(),
             }),
             Moved::Send(send) => Self::Send(ExportSendRow {
                 chat_id: send.chat_id,
@@ -403,6 +498,10 @@ fn session_row(session: &Session) -> ExportSessionRow {
         spent_at: spent.spent_at,
         forgiven: spent.forgiven,
     };
+    let chain = |chain: &TokenChain| ExportTokenChainRow {
+        current: hex(&chain.current),
+        spent: chain.spent.as_ref().map(spent),
+    };
     ExportSessionRow {
         session_id: session.session_id,
         user_id: session.user_id,
@@ -412,12 +511,25 @@ fn session_row(session: &Session) -> ExportSessionRow {
         expires_at: session.expires_at,
         current: hex(&session.current),
         spent: session.spent.as_ref().map(spent),
+        overtaken: session.overtaken.iter().map(chain).collect(),
     }
+}
+
+/// The row of a message's state; `None` if it has no updates.
+fn state_row(state: &MessageState) -> Option<ExportStateRow> {
+    let count = |known: &ReactionCount| ExportReactionCountRow { reaction: known.reaction.clone(), count: known.count };
+    (*state != MessageState::default()).then(|| ExportStateRow {
+        revision: state.revision,
+        edited_at: state.edited.map(|edited| edited.at),
+        edit_count: state.edited.map(|edited| edited.count),
+        reactions: state.reactions.iter().map(count).collect(),
+    })
 }
 
 fn chat_row(chat: &Chat, head: &Head) -> ExportChatRow {
     let last_message = |last: &LastMessage| ExportLastMessageRow {
         message_id: last.message_id,
+        sequence: (last.sequence != head.sequence).then_some(last.sequence),
         sender_id: last.sender_id,
         preview: last.preview.as_ref().map(|preview| preview.as_str().to_owned()),
         created_at: last.created_at,
@@ -433,8 +545,14 @@ fn chat_row(chat: &Chat, head: &Head) -> ExportChatRow {
         member_count: chat.member_count,
         message_ttl_seconds: chat.message_ttl.map(|ttl| ttl.as_duration().as_secs()),
         head: head.sequence,
+        changes: head.changes,
         last_message: head.last_message.as_ref().map(last_message),
     }
+}
+
+/// A file of an earlier version has no number of changes.
+fn is_zero(changes: &u64) -> bool {
+    *changes == 0
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -103,9 +103,9 @@ impl StoppedService {
 
     /// Undelivered events, which do not move.
     pub(super) async fn left(&self) -> anyhow::Result<Left> {
-        let places = self.log.consumers().await.context("cannot read the positions of the consumer groups")?;
-        let of_webhook = places.iter().filter(|place| place.group == EventWebhook::GROUP);
-        let webhook_events = of_webhook.map(|place| place.end.saturating_sub(place.next)).sum();
+        let offsets = self.log.consumers().await.context("cannot read the positions of the consumer groups")?;
+        let of_webhook = offsets.iter().filter(|offset| offset.group == EventWebhook::GROUP);
+        let webhook_events = of_webhook.map(|offset| offset.end.saturating_sub(offset.next)).sum();
         let unpublished_chats = match self.engine.outbox() {
             Some(outbox) => outbox.overdue(Timestamp::MAX).await.context("the store cannot be read")?.len() as u64,
             None => 0,

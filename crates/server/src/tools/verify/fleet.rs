@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::engines;
 
 /// Audits the parts of a fleet besides store and log: the routes, then tables and policies.
-pub(super) async fn verify(
+pub(crate) async fn verify(
     config: &Config,
     manner: &Manner,
     progress: impl Fn(AuditProgress) + Send + Sync,

@@ -1,16 +1,18 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use audit::{AuditPacer, AuditProgress, Checkpoint};
+use futures_util::future::BoxFuture;
+use ports::lock;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
-use super::Manner;
+use super::{Manner, RATE};
 
 /// How long to wait before an apparent violation is checked again: longer than a healthy commit takes.
 pub(crate) const MOMENT: Duration = Duration::from_millis(500);
@@ -19,9 +21,24 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 /// Shortest interval between two checkpoints.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Interval between two measurements of the load of a serving store.
+const MEASURE_EVERY: Duration = Duration::from_millis(200);
+/// Up to this delay of a commit, an audit reads faster.
+const COMMIT_FAST: Duration = Duration::from_millis(25);
+/// From this delay of a commit on, an audit reads more slowly.
+const COMMIT_SLOW: Duration = Duration::from_millis(100);
+
+/// Waits until the commits that a serving store has queued are done.
+pub(crate) type CommitWait = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// Limits an audit to a number of rows per second, and saves checkpoints to a file.
+///
+/// The audit of a serving store adapts: it begins at [`RATE`], reads faster while commits are fast, and more slowly while
+/// they are not, but never slower than it began.
 pub(crate) struct Paced<P> {
-    rate: u32,
+    /// Most rows per second.
+    rate_max: u32,
+    commits: Option<CommitWait>,
     moment: Duration,
     progress: P,
     file: Option<CheckpointFile>,
@@ -31,8 +48,12 @@ pub(crate) struct Paced<P> {
 struct PaceState {
     /// Rows read until the last call.
     read: u64,
+    /// Rows per second.
+    rate: f64,
     /// When the next rows may be read.
     next: Instant,
+    /// When the load of the store was measured last.
+    measured_at: Option<Instant>,
     saved_at: Option<Instant>,
 }
 
@@ -55,8 +76,34 @@ impl<P: Fn(AuditProgress) + Send + Sync> Paced<P> {
         let file = manner.checkpoint.clone().map(|path| CheckpointFile { path, of });
         let from = file.as_ref().map(|file| file.read(manner.resume)).transpose()?.flatten();
         let read = from.as_ref().map_or(0, |checkpoint| checkpoint.read);
-        let state = Mutex::new(PaceState { read, next: Instant::now(), saved_at: None });
-        Ok((Self { rate: manner.rate.max(1), moment, progress, file, state }, from))
+        let rate_max = manner.rate.unwrap_or(RATE).max(1);
+        let rate = f64::from(rate_max);
+        let state = Mutex::new(PaceState { read, rate, next: Instant::now(), measured_at: None, saved_at: None });
+        Ok((Self { rate_max, commits: None, moment, progress, file, state }, from))
+    }
+
+    /// The pace of an audit of a serving store, with this most rows per second.
+    pub(crate) fn of_serving(rate_max: u32, commits: CommitWait, progress: P) -> Self {
+        let rate = f64::from(rate_max.clamp(1, RATE));
+        let state = PaceState { read: 0, rate, next: Instant::now(), measured_at: None, saved_at: None };
+        let (commits, state) = (Some(commits), Mutex::new(state));
+        Self { rate_max: rate_max.max(1), commits, moment: MOMENT, progress, file: None, state }
+    }
+
+    /// Adapts the rate to the load of a serving store.
+    async fn adapt(&self, commits: &CommitWait) {
+        let began = Instant::now();
+        {
+            let mut state = lock(&self.state);
+            if state.measured_at.is_some_and(|at| began.duration_since(at) < MEASURE_EVERY) {
+                return;
+            }
+            state.measured_at = Some(began);
+        }
+        commits().await;
+        let delay = began.elapsed();
+        let mut state = lock(&self.state);
+        state.rate = adapted(state.rate, delay, self.rate_max);
     }
 
     /// Deletes the checkpoint of a completed audit.
@@ -71,16 +118,29 @@ impl<P: Fn(AuditProgress) + Send + Sync> Paced<P> {
     }
 }
 
+/// The next rate, after a commit had this delay.
+fn adapted(rate: f64, delay: Duration, max: u32) -> f64 {
+    let rate = match delay {
+        _ if delay <= COMMIT_FAST => rate * 1.5,
+        _ if delay >= COMMIT_SLOW => rate / 2.0,
+        _ => rate,
+    };
+    rate.clamp(f64::from(max.min(RATE)), f64::from(max))
+}
+
 #[async_trait]
 impl<P: Fn(AuditProgress) + Send + Sync> AuditPacer for Paced<P> {
     async fn read(&self, progress: AuditProgress) {
         (self.progress)(progress);
+        if let Some(commits) = &self.commits {
+            self.adapt(commits).await;
+        }
         let wake = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.state);
             let rows = progress.read.saturating_sub(state.read);
             state.read = progress.read;
             let earliest = Instant::now().checked_sub(CATCH_UP).unwrap_or(state.next);
-            state.next = state.next.max(earliest) + Duration::from_secs(1).mul_f64(rows as f64 / f64::from(self.rate));
+            state.next = state.next.max(earliest) + Duration::from_secs(1).mul_f64(rows as f64 / state.rate);
             state.next
         };
         sleep_until(wake).await;
@@ -93,7 +153,7 @@ impl<P: Fn(AuditProgress) + Send + Sync> AuditPacer for Paced<P> {
     async fn reached(&self, checkpoint: &Checkpoint) {
         let Some(file) = &self.file else { return };
         {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.state);
             if state.saved_at.is_some_and(|at| at.elapsed() < SAVE_INTERVAL) {
                 return;
             }
@@ -155,7 +215,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn rows_are_read_at_the_rate_and_a_long_pause_is_not_caught_up() {
-        let (pace, _) = of(&Manner { rate: 100, ..Manner::default() }, "test").unwrap();
+        let (pace, _) = of(&Manner { rate: Some(100), ..Manner::default() }, "test").unwrap();
         let started = Instant::now();
         for read in [100, 200, 300] {
             pace.read(progress(read)).await;
@@ -165,6 +225,46 @@ mod tests {
         let started = Instant::now();
         pace.read(progress(1300)).await;
         assert_eq!(started.elapsed(), Duration::from_secs(9), "except for one second of it");
+    }
+
+    #[test]
+    fn the_rate_follows_the_delay_of_commits_within_its_bounds() {
+        let millis = Duration::from_millis;
+        for (rate, delay, max, expected) in [
+            (2000.0, millis(0), 1_000_000, 3000.0),
+            (2000.0, millis(25), 1_000_000, 3000.0),
+            (3000.0, millis(26), 1_000_000, 3000.0),
+            (3000.0, millis(99), 1_000_000, 3000.0),
+            (8000.0, millis(100), 1_000_000, 4000.0),
+            (3000.0, millis(5000), 1_000_000, 2000.0),
+            (900_000.0, millis(0), 1_000_000, 1_000_000.0),
+            (100.0, millis(0), 100, 100.0),
+            (100.0, millis(5000), 100, 100.0),
+        ] {
+            assert_eq!(adapted(rate, delay, max), expected, "{rate} after {delay:?}, at most {max}");
+        }
+    }
+
+    /// The time in which a serving store with this delay of commits is read.
+    async fn time_to_read(rows: u64, rate_max: u32, delay: Duration) -> Duration {
+        let commits: CommitWait = Box::new(move || Box::pin(sleep(delay)));
+        let pace = Paced::of_serving(rate_max, commits, |_: AuditProgress| {});
+        let started = Instant::now();
+        for read in (0..=rows).step_by(500) {
+            pace.read(progress(read)).await;
+        }
+        started.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_store_is_read_fast_and_a_busy_one_at_the_usual_rate() {
+        let (rows, max) = (273_000, 1_000_000);
+        let idle = time_to_read(rows, max, Duration::from_millis(1)).await;
+        assert!(idle < Duration::from_secs(20), "{idle:?}");
+        let busy = time_to_read(rows, max, Duration::from_millis(150)).await;
+        assert!((100..200).contains(&busy.as_secs()), "{busy:?}");
+        let bounded = time_to_read(10_000, 100, Duration::from_millis(1)).await;
+        assert!(bounded >= Duration::from_secs(100), "--rate stays the maximum: {bounded:?}");
     }
 
     #[tokio::test]

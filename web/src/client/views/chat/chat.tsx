@@ -9,6 +9,7 @@ import { Composer } from "./composer.js";
 import { ChatHeader } from "./header.js";
 import { Log } from "./log.js";
 import { LogModel } from "./log-model.js";
+import { Reporting } from "./reporting.js";
 import { SeenBy } from "./seen-by.js";
 
 /** One chat: header, log and composer. */
@@ -39,6 +40,7 @@ function OpenChat({ chat, me }: { chat: ChatSummary; me: Me }) {
       <ChatHeader chat={chat} />
       <Log model={model} chat={chat} me={me} others={others} />
       <Composer chat={chat} onSend={() => void model.toNewest()} />
+      <Reporting />
       {chat.type === "group" && <SeenBy chatId={chat.chat_id} others={others} />}
     </main>
   );

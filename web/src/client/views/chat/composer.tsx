@@ -60,6 +60,7 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
           ref={input}
           rows={1}
           aria-label="Message"
+          dir="auto"
           placeholder={
             chat.message_ttl_seconds ? `Message, disappears after ${duration(chat.message_ttl_seconds)}` : "Message"
           }
@@ -77,7 +78,8 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
       </div>
       {excess > 0 && (
         <p class="composer-error" role="alert">
-          This is {excess} characters too long for one message.
+          Too long by {excess === 1 ? "1 byte" : `${excess} bytes`}: one message has at most 4,096. A letter with an accent
+          counts as 2 or more, an emoji as 4 or more.
         </p>
       )}
     </form>

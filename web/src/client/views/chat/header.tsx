@@ -30,7 +30,7 @@ export function ChatHeader({ chat }: { chat: ChatSummary }) {
         />
         <span class="chat-title-lines">
           <span class="chat-name">
-            {name}
+            <bdi>{name}</bdi>
             {chat.my_membership.muted_until && <Icon name="bellOff" size={14} />}
           </span>
           <span class="chat-subtitle">

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { now } from "../../state/clock.js";
 import { nameOf } from "../../state/names.js";
+import { notesOf } from "../../state/notes.js";
 import { outbox } from "../../state/outbox.js";
 import { typing } from "../../state/people.js";
 import { watermarksOf } from "../../state/receipts.js";
@@ -26,9 +27,27 @@ export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others:
   const messages = model.messages.value;
   const all = timelineOf(chat.chat_id).value.messages;
   const sends = model.isCut.value ? [] : pending(outbox.value, chat.chat_id, all);
+  const notes = notesOf(chat.chat_id);
+  const [above, below] = [model.hasOlder.value, model.hasNewer.value];
   const items = useMemo(
-    () => logItems({ messages, sends, myUserId: me.user_id, unreadAbove: model.unreadAbove.value }),
-    [messages, sends.map((send) => send.clientMessageId + send.state).join(), me.user_id, model.unreadAbove.value],
+    () =>
+      logItems({
+        messages,
+        sends,
+        notes,
+        isCut: { above, below },
+        myUserId: me.user_id,
+        unreadAbove: model.unreadAbove.value,
+      }),
+    [
+      messages,
+      sends.map((send) => send.clientMessageId + send.state).join(),
+      notes.at(-1)?.key,
+      above,
+      below,
+      me.user_id,
+      model.unreadAbove.value,
+    ],
   );
   const isAtEnd = useScroll(element, model, chat);
   const common = commonWatermarks(watermarksOf(chat.chat_id), others);
@@ -44,7 +63,7 @@ export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others:
     <div class="log-frame">
       <div class="log" ref={element} role="log" aria-label="Messages" tabIndex={0} aria-busy={!model.isOpen.value}>
         <div class="log-content">
-          <Beginning model={model} chat={chat} isEmpty={items.length === 0} />
+          <Beginning model={model} chat={chat} isEmpty={items.every((item) => item.kind === "note")} />
           {items.map((item) => (
             <Item key={item.key} item={item} me={me} common={common} isGroup={chat.type === "group"} />
           ))}
@@ -106,6 +125,12 @@ function Item({ item, me, common, isGroup }: { item: LogItem; me: Me; common: Wa
       return (
         <p class="unread-divider" data-unread>
           <span>New messages</span>
+        </p>
+      );
+    case "note":
+      return (
+        <p class="log-change" dir="auto">
+          {item.text}
         </p>
       );
     case "group": {

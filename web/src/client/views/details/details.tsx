@@ -9,6 +9,7 @@ import { Identity } from "./identity.js";
 import { Leaving } from "./leaving.js";
 import { Members } from "./members.js";
 import { Options } from "./options.js";
+import { Safety } from "./safety.js";
 
 /** The details of a chat: its members and its options. */
 export function Details({ chatId, me }: { chatId: string; me: Me }) {
@@ -31,6 +32,7 @@ export function Details({ chatId, me }: { chatId: string; me: Me }) {
           {chat.type === "group" && (
             <Members chat={chat} me={me} members={members.value.get(chatId) ?? []} canAdd={canManage(chat)} />
           )}
+          <Safety chat={chat} />
           {chat.type === "group" && <Leaving chat={chat} />}
         </div>
       </aside>

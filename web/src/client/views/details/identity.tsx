@@ -25,7 +25,7 @@ export function Identity({ chat, canRename }: { chat: ChatSummary; canRename: bo
         <Rename chat={chat} onDone={() => setRenaming(false)} />
       ) : (
         <h3>
-          {name}
+          <bdi>{name}</bdi>
           {canRename && (
             <IconButton icon="compose" size={18} label="Rename the group" onClick={() => setRenaming(true)} />
           )}

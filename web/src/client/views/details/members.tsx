@@ -1,6 +1,7 @@
 import type { ChatSummary, Me, Member } from "@tidings/client";
 import { useEffect, useState } from "preact/hooks";
 
+import { attemptToReach } from "../../state/blocks.js";
 import { addMember, changeRole, openDirectChat, removeMember } from "../../state/chats.js";
 import { go } from "../../state/navigation.js";
 import { presences, watchAlso } from "../../state/people.js";
@@ -27,7 +28,8 @@ export function Members(props: { chat: ChatSummary; me: Me; members: readonly Me
     const { user_id: userId } = member;
     if (action === "remove" || action === "handOver") setAsked({ member, action });
     else if (action === "message") {
-      void attempt(async () => go({ at: "chat", chatId: await openDirectChat(userId), panel: "messages" }));
+      const open = async () => go({ at: "chat", chatId: await openDirectChat(userId), panel: "messages" });
+      void attemptToReach(userId, open);
     } else void attempt(() => changeRole(chat.chat_id, userId, action === "promote" ? "admin" : "member"));
   };
 
@@ -51,7 +53,8 @@ export function Members(props: { chat: ChatSummary; me: Me; members: readonly Me
               isOnline={presences.value.get(member.user_id)?.status === "online"}
             />
             <span class="member-name">
-              {member.user_id === me.user_id ? `${member.display_name} (you)` : member.display_name}
+              <bdi>{member.display_name}</bdi>
+              {member.user_id === me.user_id && " (you)"}
             </span>
             {member.role !== "member" && <span class={`role role-${member.role}`}>{member.role}</span>}
             {member.user_id !== me.user_id && (

@@ -40,7 +40,9 @@ export function Row({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: b
       />
       <span class="row-lines">
         <span class="row-line">
-          <span class="row-name">{name}</span>
+          <span class="row-name" dir="auto">
+            {name}
+          </span>
           {isMuted && (
             <span class="row-muted" title="Muted">
               <Icon name="bellOff" size={14} />
@@ -78,7 +80,7 @@ function Preview({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: bool
     return (
       <span class={`row-preview ${isFailed ? "row-failed" : ""}`}>
         <Icon name={isFailed ? "warning" : "clock"} size={14} /> {isFailed ? "Not sent: " : ""}
-        {waiting.content}
+        <bdi>{waiting.content}</bdi>
       </span>
     );
   }
@@ -86,7 +88,7 @@ function Preview({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: bool
   if (draft !== "") {
     return (
       <span class="row-preview">
-        <em class="row-draft">Draft:</em> {draft}
+        <em class="row-draft">Draft:</em> <bdi>{draft}</bdi>
       </span>
     );
   }
@@ -96,7 +98,7 @@ function Preview({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: bool
   return (
     <span class="row-preview">
       {sender}
-      {last.preview ?? "Encrypted message"}
+      <bdi>{last.preview ?? "Encrypted message"}</bdi>
     </span>
   );
 }

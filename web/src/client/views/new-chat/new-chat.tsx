@@ -1,9 +1,13 @@
 import type { User } from "@tidings/client";
 import { useState } from "preact/hooks";
 
+import { attemptToReach } from "../../state/blocks.js";
 import { createGroup, openDirectChat } from "../../state/chats.js";
 import { go, overlay } from "../../state/navigation.js";
-import { attempt } from "../../state/toasts.js";
+import { nameOf } from "../../state/names.js";
+import { tell } from "../../state/toasts.js";
+import { inWords, listed, notReachable } from "../../store/failures.js";
+import { RequestKeys } from "../../store/request-keys.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Field } from "../../ui/field.js";
@@ -34,7 +38,9 @@ export function NewChat() {
             autofocus
             label="Name or phone number"
             exclude={[]}
-            onPick={(user) => void attempt(async () => opened(await openDirectChat(user.user_id)))}
+            onPick={({ user_id: userId }) =>
+              void attemptToReach(userId, async () => opened(await openDirectChat(userId)))
+            }
           />
         </>
       )}
@@ -46,19 +52,31 @@ function NewGroup({ onOpened }: { onOpened: (chatId: string) => void }) {
   const [name, setName] = useState("");
   const [chosen, setChosen] = useState<readonly User[]>([]);
   const [isBusy, setBusy] = useState(false);
-  // One key per dialog: a retry after a lost response creates no second group.
-  const [idempotencyKey] = useState(() => crypto.randomUUID());
+  const [refused, setRefused] = useState<readonly User[]>([]);
+  const [keys] = useState(() => new RequestKeys());
 
-  const create = async (event: Event) => {
-    event.preventDefault();
+  const create = async (people: readonly User[]) => {
     setBusy(true);
-    const memberIds = chosen.map((user) => user.user_id);
-    await attempt(async () => onOpened(await createGroup(name.trim(), memberIds, idempotencyKey)));
+    setRefused([]);
+    setChosen(people);
+    const group = { name: name.trim(), memberIds: people.map((user) => user.user_id) };
+    try {
+      onOpened(await createGroup(group.name, group.memberIds, keys.of(group)));
+    } catch (failure) {
+      const userIds = notReachable(failure);
+      if (userIds.length > 0) setRefused(people.filter((user) => userIds.includes(user.user_id)));
+      else tell(inWords(failure, nameOf), true);
+    }
     setBusy(false);
   };
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void create(chosen);
+  };
+  const refusedNames = listed(refused.map((user) => user.display_name));
 
   return (
-    <form onSubmit={create}>
+    <form onSubmit={submit}>
       <Field
         label="Name of the group"
         maxLength={128}
@@ -87,6 +105,18 @@ function NewGroup({ onOpened }: { onOpened: (chatId: string) => void }) {
         exclude={chosen.map((user) => user.user_id)}
         onPick={(user) => setChosen([...chosen, user])}
       />
+      {refused.length > 0 && (
+        <p class="field-error" role="alert">
+          You cannot add {refusedNames}.{" "}
+          <button
+            type="button"
+            class="link"
+            onClick={() => void create(chosen.filter((user) => !refused.includes(user)))}
+          >
+            Create the group without {refused.length === 1 ? refusedNames : "them"}
+          </button>
+        </p>
+      )}
       <div class="dialog-actions">
         <Button kind="primary" type="submit" disabled={isBusy || name.trim() === ""}>
           Create group

@@ -1,11 +1,11 @@
 import type { User } from "@tidings/client";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
-import { inWords } from "../../sdk.js";
 import { contacts, findByPhone, loadContacts } from "../../state/contacts.js";
 import { unlessUnreachable } from "../../state/unless-unreachable.js";
 import { chats } from "../../state/inbox.js";
 import { me } from "../../state/session-state.js";
+import { inWords } from "../../store/failures.js";
 import { Avatar } from "../../ui/avatar.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
@@ -80,7 +80,7 @@ export function PeoplePicker(props: {
               onClick={() => pick(user)}
             >
               <Avatar id={user.user_id} name={user.display_name} size={36} />
-              <span>{user.display_name}</span>
+              <span dir="auto">{user.display_name}</span>
               {user.user_id === me.value?.user_id && <span class="person-note">That is you</span>}
             </button>
           </li>

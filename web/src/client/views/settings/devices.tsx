@@ -1,7 +1,8 @@
 import type { Session } from "@tidings/client";
 import { useEffect, useState } from "preact/hooks";
 
-import { client, inWords } from "../../sdk.js";
+import { client } from "../../sdk.js";
+import { inWords } from "../../store/failures.js";
 import { now } from "../../state/clock.js";
 import { attempt } from "../../state/toasts.js";
 import { ago } from "../../store/words.js";

@@ -15,6 +15,7 @@ const SECTIONS: readonly (readonly [SettingsSection, IconName, string])[] = [
   ["devices", "device", "Devices"],
   ["passkeys", "key", "Passkeys"],
   ["appearance", "contrast", "Appearance"],
+  ["account", "info", "Account"],
 ];
 
 /** The menu of the settings, and the sign-out. */

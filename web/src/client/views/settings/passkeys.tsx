@@ -1,7 +1,8 @@
 import type { Passkey } from "@tidings/client";
 import { useEffect, useState } from "preact/hooks";
 
-import { client, inWords } from "../../sdk.js";
+import { client } from "../../sdk.js";
+import { inWords } from "../../store/failures.js";
 import { now } from "../../state/clock.js";
 import { arePasskeysOffered, askForPasskeys, passkeyInWords } from "../../state/passkeys.js";
 import { attempt, tell } from "../../state/toasts.js";

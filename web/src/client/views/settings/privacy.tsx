@@ -2,9 +2,10 @@ import type { Me } from "@tidings/client";
 
 import { updateMe } from "../../state/session.js";
 import { attempt } from "../../state/toasts.js";
+import { Blocked } from "./blocked.js";
 import { Choices } from "./choices.js";
 
-/** The audience of the user's presence, and who may add the user to groups. */
+/** The audience of the user's presence, who may add the user to groups, and the blocked users. */
 export function Privacy({ me }: { me: Me }) {
   return (
     <>
@@ -28,6 +29,7 @@ export function Privacy({ me }: { me: Me }) {
         ]}
         onChange={(setting) => void attempt(() => updateMe({ group_invites: setting }))}
       />
+      <Blocked />
     </>
   );
 }

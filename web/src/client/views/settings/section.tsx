@@ -3,6 +3,7 @@ import type { Me } from "@tidings/client";
 import { go } from "../../state/navigation.js";
 import type { SettingsSection as Section } from "../../store/route.js";
 import { IconButton } from "../../ui/button.js";
+import { Account } from "./account.js";
 import { Appearance } from "./appearance.js";
 import { Devices } from "./devices.js";
 import { Notifications } from "./notifications.js";
@@ -17,6 +18,7 @@ const TITLES: Record<Section, string> = {
   devices: "Devices",
   passkeys: "Passkeys",
   appearance: "Appearance",
+  account: "Account",
 };
 
 /** One section of the settings. */
@@ -39,6 +41,7 @@ export function SettingsSection({ section, me }: { section: Section; me: Me }) {
         {section === "devices" && <Devices />}
         {section === "passkeys" && <Passkeys />}
         {section === "appearance" && <Appearance />}
+        {section === "account" && <Account me={me} />}
       </div>
     </main>
   );

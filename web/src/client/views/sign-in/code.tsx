@@ -1,9 +1,11 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
-import { client, inWords } from "../../sdk.js";
+import { client } from "../../sdk.js";
 import { signedIn } from "../../state/session.js";
+import { signInInWords } from "../../store/failures.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
+import { useSite } from "./use-site.js";
 
 const DIGITS = 6;
 
@@ -12,7 +14,7 @@ export function Code({ phoneNumber, onBack }: { phoneNumber: string; onBack: () 
   const [code, setCode] = useState("");
   const [failure, setFailure] = useState<string>();
   const [isBusy, setBusy] = useState(false);
-  const isDev = useDevServer();
+  const isDev = useSite()?.dev === true;
 
   const verify = async (otp: string) => {
     setBusy(true);
@@ -21,7 +23,7 @@ export function Code({ phoneNumber, onBack }: { phoneNumber: string; onBack: () 
       const { user, is_new_user: isNew } = await client.api.verifyOtp(phoneNumber, otp);
       await signedIn(user, isNew);
     } catch (problem) {
-      setFailure(inWords(problem));
+      setFailure(signInInWords(problem));
       setCode("");
       setBusy(false);
     }
@@ -67,17 +69,4 @@ export function Code({ phoneNumber, onBack }: { phoneNumber: string; onBack: () 
       </Button>
     </form>
   );
-}
-
-/** Whether the server announces a fixed code. */
-function useDevServer(): boolean {
-  const [isDev, setDev] = useState(false);
-  useEffect(() => {
-    // Without a response the hint is left out; nothing else depends on it.
-    fetch("/client.json")
-      .then((response) => response.json() as Promise<{ dev: boolean }>)
-      .then(({ dev }) => setDev(dev))
-      .catch(() => {});
-  }, []);
-  return isDev;
 }

@@ -1,24 +1,26 @@
 import { useState } from "preact/hooks";
 
-import { inWords } from "../../sdk.js";
 import { nameMyself } from "../../state/session.js";
 import { Avatar } from "../../ui/avatar.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
 import { me } from "../../state/session-state.js";
+import { inWords } from "../../store/failures.js";
 import { Frame } from "./frame.js";
+import { useSite } from "./use-site.js";
 
 /** Asks a new user for a display name. */
 export function Naming() {
   const [name, setName] = useState("");
   const [failure, setFailure] = useState<string>();
   const [isBusy, setBusy] = useState(false);
+  const isDev = useSite()?.dev === true;
 
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
     try {
-      await nameMyself(name.trim());
+      await nameMyself(name.trim(), isDev);
     } catch (problem) {
       setFailure(inWords(problem));
       setBusy(false);

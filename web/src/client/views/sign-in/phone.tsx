@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 
-import { client, inWords } from "../../sdk.js";
+import { client } from "../../sdk.js";
+import { inWords } from "../../store/failures.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
 import { Passkey } from "./passkey.js";

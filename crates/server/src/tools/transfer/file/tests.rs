@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use domain::{
-    Body, Chat, ChatId, ChatType, ClientMessageId, ContentType, DeniedToken, DeviceId, DirectPair, GroupInvites,
-    Invitation, Member, Message, MessageId, Passkey, PasskeyId, PresenceVisibility, PushDevice, PushTarget,
-    Restrictions, Role, Sequence, Session, SessionId, SpentToken, Suspension, Ttl, User, UserId, Watermarks,
-    WebPushSubscription,
+    Body, Chat, ChatId, ChatType, ClientMessageId, ContentType, DeliveryState, DeniedToken, DeviceId, DirectPair,
+    Edited, GroupInvites, Invitation, Member, Message, MessageId, MessageState, MessageUpdate, Passkey, PasskeyId,
+    PresenceVisibility, PushDevice, PushTarget, Reaction, ReactionCount, Restrictions, Role, Sequence, Session,
+    SessionId, SpentToken, Suspension, TokenChain, Ttl, UpdateKind, User, UserId, Watermarks, WebPushSubscription,
 };
 use expect_test::{Expect, expect, expect_file};
-use ports::{ExportedSend, Head, LastMessage, Receipt, UserKey};
+use ports::{ExportedSend, Head, LastMessage, MemberReactions, MessageKey, Receipt, UserKey};
 use proptest::prelude::*;
 
 use super::*;
@@ -49,6 +49,13 @@ fn rows() -> Vec<Moved> {
         expires_at: at(9),
         current: [7; 32],
         spent: Some(SpentToken { digest: [8; 32], spent_at: at(1), forgiven: true }),
+        overtaken: vec![
+            TokenChain {
+                current: [9; 32],
+                spent: Some(SpentToken { digest: [8; 32], spent_at: at(1), forgiven: true }),
+            },
+            TokenChain { current: [10; 32], spent: None },
+        ],
     };
     let passkey = Passkey {
         passkey_id: PasskeyId::from_bytes([13; 16]),
@@ -73,7 +80,28 @@ fn rows() -> Vec<Moved> {
         body: Body::new(text("a line\nand another \u{1}"), ContentType::Markdown),
         created_at: at(4),
         expires_at: Some(at(8)),
+        state: MessageState::default(),
     };
+    let [thumb, heart]: [Reaction; 2] = ["\u{1f44d}", "heart"].map(|text| text.parse().unwrap());
+    let state = MessageState {
+        revision: Sequence(9),
+        edited: Some(Edited { at: at(5), count: 2 }),
+        reactions: vec![ReactionCount { reaction: thumb.clone(), count: 3 }],
+    };
+    let reacted = MessageState { revision: Sequence(8), edited: None, ..state.clone() };
+    let update = MessageUpdate {
+        update_id: MessageId::from_bytes([16; 16]),
+        chat_id,
+        sequence: Sequence(8),
+        user_id: ann,
+        client_message_id: ClientMessageId::from_bytes([17; 16]),
+        target: Sequence(7),
+        kind: UpdateKind::Reacted(thumb.clone()),
+        created_at: at(5),
+        expires_at: Some(at(8)),
+    };
+    let deleted = MessageUpdate { kind: UpdateKind::Deleted, expires_at: None, ..update.clone() };
+    let member_reactions = MemberReactions { user_id: bob, reactions: vec![thumb, heart] };
     let message_ttl = Ttl::from_secs(60);
     let group = Chat {
         chat_id,
@@ -86,10 +114,12 @@ fn rows() -> Vec<Moved> {
         message_ttl,
     };
     let direct = Chat { chat_type: ChatType::Direct, name: None, message_ttl: None, ..group.clone() };
-    let last = LastMessage { preview: None, expires_at: None, ..Head::at(&message, None).last_message.unwrap() };
+    let last = LastMessage { preview: None, expires_at: None, ..Head::at(&message, None, 0).last_message.unwrap() };
     let receipt = Receipt { message_id, sequence: Sequence(7), created_at: at(4) };
     let muted = Member { muted_until: Some(Timestamp::MAX), ..Member::new(ann, Role::Owner, at(0)) };
     let watermarks = Watermarks { delivered: Sequence(7), read: Sequence(6) };
+    let delivery_state = DeliveryState { watermarks, delivered_at: Some(at(5)), read_at: Some(at(6)) };
+    let new = Member::new(bob, Role::Member, at(0));
     let metadata = Some(r#"{"a":1}"#.to_owned().try_into().unwrap());
     let encrypted = Body { content_type: ContentType::Encrypted, metadata, ..message.body.clone() };
     vec![
@@ -99,18 +129,25 @@ fn rows() -> Vec<Moved> {
         Moved::UserKey { key: UserKey::Phone("+14155550101".parse().unwrap()), user_id: ann },
         Moved::UserKey { key: external, user_id: bob },
         Moved::Contact { user_id: ann, contact_id: bob },
-        Moved::Session(Session { spent: None, ..session.clone() }),
+        Moved::Session(Session { spent: None, overtaken: vec![], ..session.clone() }),
+        Moved::Session(Session { overtaken: vec![], ..session.clone() }),
         Moved::Session(session),
         device(PushTarget::Webhook(text("token"))),
         device(PushTarget::WebPush(subscription)),
-        Moved::Chat { head: Head::at(&message, message_ttl), chat: group },
+        Moved::Chat { head: Head::at(&message, message_ttl, 3), chat: group },
         Moved::Chat { chat: direct.clone(), head: Head::default() },
-        Moved::Chat { chat: direct, head: Head { sequence: Sequence(7), last_message: Some(last), message_ttl: None } },
+        Moved::Chat {
+            chat: direct.clone(),
+            head: Head { sequence: Sequence(7), last_message: Some(last.clone()), ..Head::default() },
+        },
+        Moved::Chat { chat: direct, head: Head { sequence: Sequence(9), last_message: Some(last), ..Head::default() } },
         Moved::Pair { pair: DirectPair::new(ann, bob).unwrap(), chat_id },
-        Moved::Member { chat_id, member: muted, watermarks },
-        Moved::Member { chat_id, member: Member::new(bob, Role::Member, at(0)), watermarks: Watermarks::default() },
+        Moved::Member { chat_id, member: muted, delivery_state },
+        Moved::Member { chat_id, member: new, delivery_state: DeliveryState::default() },
         Moved::Message(Message { expires_at: None, body: encrypted, ..message.clone() }),
-        Moved::Message(message),
+        Moved::Message(Message { state, ..message.clone() }),
+        Moved::Message(Message { state: reacted, ..message.clone() }),
+        Moved::Message(message.clone()),
         Moved::Send(ExportedSend {
             chat_id,
             sender_id: ann,
@@ -135,6 +172,9 @@ fn rows() -> Vec<Moved> {
         Moved::Invitation(Invitation { declined_at: Some(at(3)), ..invitation }),
         Moved::Passkey(Passkey { sign_count: 7, last_used_at: Some(at(4)), ..passkey.clone() }),
         Moved::Passkey(passkey),
+        Moved::Update(update),
+        Moved::Update(deleted),
+        Moved::Reactions { message: MessageKey::from(&message), member: member_reactions },
     ]
 }
 
@@ -188,8 +228,8 @@ fn lines_have_the_documented_format() {
     let (counts, _) = trailer.split_once("sha256").unwrap();
     let counts = counts.replace(r#""message""#, "\n\"message\"");
     expect![[r#"
-        {"kind":"trailer","row":{"rows":{"block":1,"chat":3,"contact":1,"invitation":2,"member":2,
-        "message":2,"pair":1,"passkey":2,"push_device":2,"restriction":2,"send":1,"session":2,"user":3,"user_key":2},""#]]
+        {"kind":"trailer","row":{"rows":{"block":1,"chat":4,"contact":1,"invitation":2,"member":2,
+        "message":4,"pair":1,"passkey":2,"push_device":2,"reactions":1,"restriction":2,"send":1,"session":3,"update":2,"user":3,"user_key":2},""#]]
     .assert_eq(&counts);
 }
 
@@ -261,10 +301,10 @@ fn damage_is_named_by_its_line() {
 #[test]
 fn rows_are_checked_as_strictly_as_requests() {
     let refuse = |kind: ExportKind, from: &str, to: &str| {
-        let row = rows().into_iter().find(|row| row.kind() == kind).unwrap();
-        let text = String::from_utf8(file(&[row])).unwrap();
+        let of_kind = rows().into_iter().filter(|row| row.kind() == kind);
+        let mut files = of_kind.map(|row| String::from_utf8(file(&[row])).unwrap());
+        let text = files.find(|text| text.lines().nth(1).unwrap().contains(from)).unwrap();
         let line = text.lines().nth(1).unwrap();
-        assert!(line.contains(from), "{line}");
         let said = refused(text.replace(line, &line.replacen(from, to, 1)).as_bytes());
         assert!(said.starts_with("line 2: "), "{said}");
         said["line 2: ".len()..].to_owned()
@@ -349,6 +389,37 @@ fn rows_are_checked_as_strictly_as_requests() {
         "\"sequence\":7",
         "\"sequence\":\"secret\"",
         expect!["`row.sequence` cannot be read, at column 88"],
+    );
+    check(
+        ExportKind::Chat,
+        "\"sequence\":7",
+        "\"sequence\":70",
+        expect!["`last_message` has sequence 70, and `head` is 9"],
+    );
+    check(
+        ExportKind::Message,
+        "\"edit_count\":2,",
+        "",
+        expect!["`state` has only one of `edited_at` and `edit_count`"],
+    );
+    check(
+        ExportKind::Message,
+        "\"reaction\":\"\u{1f44d}\"",
+        "\"reaction\":\"\"",
+        expect!["`row.state.reactions[0].reaction` cannot be read, at column 486"],
+    );
+    check(
+        ExportKind::Update,
+        "\"target_sequence\":7",
+        "\"target_sequence\":8",
+        expect!["an update at 8 follows its message, and `target_sequence` is 8"],
+    );
+    check(ExportKind::Update, "\"reacted\"", "\"liked\"", expect!["`change` and `reaction` do not fit: `liked`"]);
+    check(
+        ExportKind::Reactions,
+        "[\"\u{1f44d}\",\"heart\"]",
+        "[]",
+        expect!["a member has 0 reactions on a message, it must be 1 to 10"],
     );
     check(ExportKind::Send, "0b0b", "0B0B", expect!["`fingerprint` is not 16 bytes in lower-case hexadecimal digits"]);
 }

@@ -2,19 +2,24 @@
 //! rules of names that are newer than the file may be.
 
 use anyhow::{Context, bail, ensure};
-use domain::limits::{CREDENTIAL_ID_BYTES_MAX, DENIED_TOKENS_MAX, GROUP_MEMBERS_MAX, PASSKEY_KEY_BYTES_MAX};
-use domain::{
-    Body, Chat, ChatName, ChatType, DeniedToken, DirectPair, DisplayName, Invitation, Member, Message, Passkey,
-    PushDevice, PushTarget, Restrictions, Sequence, Session, SpentToken, Suspension, SuspensionReason, Ttl, User,
-    Watermarks, WebPushSubscription,
+use domain::limits::{
+    CREDENTIAL_ID_BYTES_MAX, DENIED_TOKENS_MAX, GROUP_MEMBERS_MAX, PASSKEY_KEY_BYTES_MAX, REACTION_KINDS_MAX,
+    REACTIONS_PER_USER_MAX, TOKEN_CHAINS_MAX,
 };
-use ports::{ExportedSend, Head, LastMessage, Moved, Receipt, UserKey};
+use domain::{
+    Body, Chat, ChatName, ChatType, DeliveryState, DeniedToken, DirectPair, DisplayName, Edited, Invitation, Member,
+    Message, MessageState, MessageUpdate, Passkey, PushDevice, PushTarget, ReactionCount, Restrictions, Sequence,
+    Session, SpentToken, Suspension, SuspensionReason, TokenChain, Ttl, UpdateKind, User, Watermarks,
+    WebPushSubscription,
+};
+use ports::{ExportedSend, Head, LastMessage, MemberReactions, MessageKey, Moved, Receipt, UserKey};
 
 use super::{
     ExportBlockRow, ExportChatRow, ExportContactRow, ExportDeniedTokenRow, ExportInvitationRow, ExportLastMessageRow,
     ExportLine, ExportMemberRow, ExportMessageRow, ExportPairRow, ExportPasskeyRow, ExportPushDeviceRow,
-    ExportRestrictionRow, ExportSendRow, ExportSessionRow, ExportSpentRow, ExportSuspensionRow, ExportTargetRow,
-    ExportUserKeyRow, ExportUserRow,
+    ExportReactionCountRow, ExportReactionsRow, ExportRestrictionRow, ExportSendRow, ExportSessionRow, ExportSpentRow,
+    ExportStateRow, ExportSuspensionRow, ExportTargetRow, ExportTokenChainRow, ExportUpdateRow, ExportUserKeyRow,
+    ExportUserRow,
 };
 
 /// Most bytes in the subject of an external identity provider's token.
@@ -38,6 +43,8 @@ impl ExportLine {
             Self::Member(row) => row.moved(),
             Self::Message(row) => row.moved(),
             Self::Send(row) => row.moved(),
+            Self::Update(row) => row.moved(),
+            Self::Reactions(row) => row.moved(),
             Self::Header(_) => bail!("a second header"),
             Self::Checksum(_) | Self::Trailer(_) => bail!("it is not a row"),
         }
@@ -129,6 +136,12 @@ impl ExportSessionRow {
             let ExportSpentRow { digest, spent_at, forgiven } = spent;
             anyhow::Ok(SpentToken { digest: unhex("spent.digest", &digest)?, spent_at, forgiven })
         };
+        ensure!(self.overtaken.len() < TOKEN_CHAINS_MAX, "a session has {} overtaken tokens", self.overtaken.len());
+        let chain = |chain: ExportTokenChainRow| {
+            let ExportTokenChainRow { current, spent: before } = chain;
+            let current = unhex("overtaken.current", &current)?;
+            anyhow::Ok(TokenChain { current, spent: before.map(spent).transpose()? })
+        };
         Ok(Moved::Session(Session {
             session_id: self.session_id,
             user_id: self.user_id,
@@ -138,6 +151,7 @@ impl ExportSessionRow {
             expires_at: self.expires_at,
             current: unhex("current", &self.current)?,
             spent: self.spent.map(spent).transpose()?,
+            overtaken: self.overtaken.into_iter().map(chain).collect::<Result<_, _>>()?,
         }))
     }
 }
@@ -185,8 +199,11 @@ impl ExportChatRow {
             |seconds| Ttl::from_secs(seconds).with_context(|| format!("`message_ttl_seconds` cannot be {seconds}"));
         let message_ttl = self.message_ttl_seconds.map(ttl).transpose()?;
         let last_message = |last: ExportLastMessageRow| {
+            let sequence = last.sequence.unwrap_or(self.head);
+            ensure!(sequence <= self.head, "`last_message` has sequence {sequence}, and `head` is {}", self.head);
             anyhow::Ok(LastMessage {
                 message_id: last.message_id,
+                sequence,
                 sender_id: last.sender_id,
                 preview: last.preview.map(TryInto::try_into).transpose()?,
                 created_at: last.created_at,
@@ -204,7 +221,7 @@ impl ExportChatRow {
             member_count: self.member_count,
             message_ttl,
         };
-        Ok(Moved::Chat { chat, head: Head { sequence: self.head, last_message, message_ttl } })
+        Ok(Moved::Chat { chat, head: Head { sequence: self.head, last_message, message_ttl, changes: self.changes } })
     }
 }
 
@@ -219,10 +236,10 @@ impl ExportPairRow {
 
 impl ExportMemberRow {
     fn moved(self) -> anyhow::Result<Moved> {
-        let Self { chat_id, user_id, role, joined_at, muted_until, delivered, read } = self;
+        let Self { chat_id, user_id, role, joined_at, muted_until, delivered, delivered_at, read, read_at } = self;
         ensure!(read <= delivered, "read up to {read} and delivered up to {delivered}");
-        let watermarks = Watermarks { delivered, read };
-        Ok(Moved::Member { chat_id, member: Member { user_id, role, joined_at, muted_until }, watermarks })
+        let delivery_state = DeliveryState { watermarks: Watermarks { delivered, read }, delivered_at, read_at };
+        Ok(Moved::Member { chat_id, member: Member { user_id, role, joined_at, muted_until }, delivery_state })
     }
 }
 
@@ -238,7 +255,58 @@ impl ExportMessageRow {
             body: Body::new(self.content.try_into()?, self.content_type).with_metadata(self.metadata),
             created_at: self.created_at,
             expires_at: self.expires_at,
+            state: self.state.map(ExportStateRow::state).transpose()?.unwrap_or_default(),
         }))
+    }
+}
+
+impl ExportStateRow {
+    fn state(self) -> anyhow::Result<MessageState> {
+        let Self { revision, edited_at, edit_count, reactions } = self;
+        let edited = match (edited_at, edit_count) {
+            (Some(at), Some(count)) => Some(Edited { at, count }),
+            (None, None) => None,
+            _ => bail!("`state` has only one of `edited_at` and `edit_count`"),
+        };
+        let kinds = reactions.len();
+        ensure!(kinds <= REACTION_KINDS_MAX, "`state` has {kinds} reactions, limit is {REACTION_KINDS_MAX}");
+        let count = |ExportReactionCountRow { reaction, count }| ReactionCount { reaction, count };
+        Ok(MessageState { revision, edited, reactions: reactions.into_iter().map(count).collect() })
+    }
+}
+
+impl ExportUpdateRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let Self { sequence, target_sequence: target, change, reaction, .. } = self;
+        ensure!(target > Sequence::ZERO, "sequences begin at 1");
+        ensure!(target < sequence, "an update at {sequence} follows its message, and `target_sequence` is {target}");
+        let kind = UpdateKind::from_parts(&change, reaction);
+        let kind = kind.with_context(|| format!("`change` and `reaction` do not fit: `{change}`"))?;
+        Ok(Moved::Update(MessageUpdate {
+            update_id: self.update_id,
+            chat_id: self.chat_id,
+            sequence,
+            user_id: self.user_id,
+            client_message_id: self.client_message_id,
+            target,
+            kind,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+        }))
+    }
+}
+
+impl ExportReactionsRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let Self { chat_id, sequence, message_id, user_id, reactions } = self;
+        ensure!(sequence > Sequence::ZERO, "sequences begin at 1");
+        let count = reactions.len();
+        ensure!(
+            (1..=REACTIONS_PER_USER_MAX).contains(&count),
+            "a member has {count} reactions on a message, it must be 1 to {REACTIONS_PER_USER_MAX}"
+        );
+        let message = MessageKey { chat_id, sequence, message_id };
+        Ok(Moved::Reactions { message, member: MemberReactions { user_id, reactions } })
     }
 }
 

@@ -1,0 +1,151 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::{ChatId, Event, EventBody, EventId, EventNumber, Invariant, Timestamp, UserId};
+use ports::{Clock, DeadLetterStore, Notice, NoticeStore, PushDeviceStore, Record, UndeliveredItem};
+use tokio::time::Instant;
+
+use super::store::now;
+use crate::plan::{PlannedFault, RunPlan, RunShape};
+use crate::world::World;
+
+/// What the application's server has received, and for whom notices were queued.
+#[derive(Default)]
+pub(crate) struct OutwardObservations {
+    /// The events of each chat that are in the log.
+    logged: BTreeMap<ChatId, BTreeMap<EventNumber, EventId>>,
+    /// For each event that the webhook has read, the events before it that were in the log then.
+    earlier: BTreeMap<EventId, Vec<EventId>>,
+    /// When each event with a limited lifetime expires.
+    ends: BTreeMap<EventId, Timestamp>,
+    received: BTreeSet<EventId>,
+    /// When the last notice of a chat was queued for a user.
+    noticed: BTreeMap<(UserId, ChatId), Instant>,
+}
+
+/// A notice that is due for so long is lost.
+const OVERDUE: Duration = Duration::from_secs(45);
+/// How long a user is offline before a notice is certain.
+const ABSENT: Duration = Duration::from_secs(10);
+
+impl World {
+    /// Records an event that is in the log.
+    pub(crate) fn logged(&self, event: &Event) {
+        let mut outward = self.checks.outward();
+        if let EventBody::MessagePersisted { message, .. } = &event.body {
+            outward.ends.extend(message.expires_at.map(|at| (event.event_id, at)));
+        }
+        if let Some(number) = event.event_number {
+            outward.logged.entry(event.body.chat_id()).or_default().insert(number, event.event_id);
+        }
+    }
+
+    /// Records events that the webhook has read from the log.
+    pub(crate) fn webhook_reads(&self, records: &[Record]) {
+        for Record { event, .. } in records {
+            if self.plan.shape == RunShape::Node {
+                self.logged(event);
+            }
+            let Some(number) = event.event_number else { continue };
+            let mut outward = self.checks.outward();
+            let before = outward.logged.get(&event.body.chat_id()).into_iter().flat_map(|chat| chat.range(..number));
+            let before: Vec<EventId> = before.map(|(_, event_id)| *event_id).collect();
+            outward.earlier.entry(event.event_id).or_insert(before);
+        }
+    }
+
+    /// Checks an event that the application's server takes: it has taken those before it, unless they were given up.
+    pub(crate) fn received(&self, event: &Event) {
+        let mut outward = self.checks.outward();
+        if !outward.received.insert(event.event_id) {
+            return;
+        }
+        let earlier = outward.earlier.get(&event.event_id).cloned().unwrap_or_default();
+        drop(outward);
+        if keeps_webhook_order(&self.plan) {
+            let settled = self.settled_events();
+            let missing = earlier.iter().find(|event_id| !settled(**event_id));
+            self.check(Invariant::WebhookKeepsOrder, missing.is_none(), || {
+                let (chat_id, number) = (event.body.chat_id(), event.event_number);
+                format!("the webhook gets {number:?} of {chat_id} before {missing:?}, which was in the log")
+            });
+        }
+    }
+
+    /// Whether an event has reached the application's server, was given up, or may have expired.
+    fn settled_events(&self) -> impl Fn(EventId) -> bool {
+        let letters = now(self.store.dead_letters(None, usize::MAX)).unwrap_or_default();
+        let dead: BTreeSet<EventId> = letters
+            .into_iter()
+            .filter_map(|letter| match letter.what {
+                UndeliveredItem::Event { event_id, .. } => Some(event_id),
+                _ => None,
+            })
+            .collect();
+        let latest = self.clock.now() + self.plan.skew_bound();
+        let outward = self.checks.outward();
+        let (received, ends) = (outward.received.clone(), outward.ends.clone());
+        move |event_id| {
+            let may_be_gone = ends.get(&event_id).is_some_and(|end| *end <= latest);
+            received.contains(&event_id) || dead.contains(&event_id) || may_be_gone
+        }
+    }
+
+    /// Records notices that are queued.
+    pub(crate) fn noticed(&self, notices: &[Notice]) {
+        let mut outward = self.checks.outward();
+        outward.noticed.extend(notices.iter().map(|notice| ((notice.user_id, notice.chat_id), Instant::now())));
+    }
+
+    /// Checks messages that the notify plane has processed: each member who is offline for long has a notice since then.
+    pub(crate) fn look_at_noticed(&self, began: Instant, records: &[Record]) {
+        for Record { event, .. } in records {
+            let EventBody::MessagePersisted { message, .. } = &event.body else { continue };
+            let patience = began.elapsed() + ABSENT + self.plan.skew_bound();
+            if message.is_expired(self.clock.now() + patience) {
+                continue;
+            }
+            for user_id in self.checks.first_members(message.chat_id) {
+                let has_device = now(self.store.devices(&[user_id])).is_some_and(|devices| !devices.is_empty());
+                let Some(since) = self.checks.unrouted_since(user_id).filter(|since| since.elapsed() > patience) else {
+                    continue;
+                };
+                if user_id == message.sender_id || !has_device {
+                    continue;
+                }
+                let noticed_at = self.checks.outward().noticed.get(&(user_id, message.chat_id)).copied();
+                self.check(Invariant::OutwardAtLeastOnce, noticed_at.is_some_and(|at| at >= since), || {
+                    let (sequence, chat_id) = (message.sequence, message.chat_id);
+                    format!("{user_id} is offline and has no notice of {sequence} of {chat_id}")
+                });
+            }
+        }
+    }
+
+    /// Checks at the end of a run that every event has reached the application's server, and that no notice is left.
+    pub(crate) fn look_at_outward(&self, records: &[Record]) {
+        let settled = self.settled_events();
+        for Record { event, .. } in records {
+            self.check(Invariant::OutwardAtLeastOnce, settled(event.event_id), || {
+                let (event_id, chat_id) = (event.event_id, event.body.chat_id());
+                format!("{event_id} of {chat_id} has not reached the application's server, and is no dead letter")
+            });
+        }
+        let due = self.clock.now().minus(OVERDUE);
+        let left = now(self.store.take_due(due, due, usize::MAX)).unwrap_or_default();
+        self.check(Invariant::OutwardAtLeastOnce, left.is_empty(), || format!("no process delivers {left:?}"));
+    }
+}
+
+/// Whether the webhook can keep the order: its consumers change only on a node, which has one, and the log answers.
+fn keeps_webhook_order(plan: &RunPlan) -> bool {
+    let first_api = plan.size.processes() - plan.size.apis;
+    let is_harmless = |fault: &PlannedFault| match fault {
+        PlannedFault::Kill { process, .. }
+        | PlannedFault::Roll { process, .. }
+        | PlannedFault::Pause { process, .. } => *process < first_api,
+        PlannedFault::LogAway { .. } => false,
+        _ => true,
+    };
+    plan.shape == RunShape::Node || plan.faults.iter().all(|fault| is_harmless(&fault.what))
+}

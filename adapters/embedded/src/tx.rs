@@ -34,7 +34,7 @@ pub(crate) struct Tx<'a> {
 struct Writes {
     /// By table; `None` deletes.
     rows: Vec<HashMap<Slice, Option<Slice>>>,
-    /// Rows that no job of the same commit looks up, so they need no index.
+    /// Rows that jobs of the same commit hardly ever look up, so they have no index.
     new_rows: Vec<(Table, Slice, Slice)>,
     events: Vec<Arc<Event>>,
     purged: HashSet<MessageLocation>,
@@ -48,6 +48,8 @@ struct Writes {
 struct JobUndo {
     overwritten: Vec<Overwritten>,
     new_rows: usize,
+    /// Positions of new rows of earlier jobs that the job replaced, with their earlier values.
+    replaced: Vec<(usize, Slice)>,
     events: usize,
     purged: Vec<MessageLocation>,
     upkeep: usize,
@@ -61,6 +63,13 @@ struct Overwritten {
     key: Slice,
     /// The earlier write of this commit to the same row, if any.
     before: Option<Option<Slice>>,
+}
+
+/// A row that a job has found, to be replaced.
+pub(crate) struct FoundRow {
+    pub(crate) row: Slice,
+    /// Its position among the new rows of this commit, if it is one of them.
+    new_row: Option<usize>,
 }
 
 /// Changes of the log in one commit.
@@ -95,6 +104,25 @@ impl<'a> Tx<'a> {
             Some(written) => Ok(written.clone()),
             None => self.tables.get_bytes(table, key),
         }
+    }
+
+    /// Looks up a row among all others and then among the new rows of this commit, which takes a linear search.
+    pub(crate) fn find(&self, table: Table, key: &[u8]) -> Result<Option<FoundRow>, StoreError> {
+        if let Some(row) = self.get_bytes(table, key)? {
+            return Ok(Some(FoundRow { row, new_row: None }));
+        }
+        let new_rows = &self.writes.new_rows;
+        let position = new_rows.iter().rposition(|(of, known, _)| *of == table && known.as_ref() == key);
+        Ok(position.map(|position| FoundRow { row: new_rows[position].2.clone(), new_row: Some(position) }))
+    }
+
+    /// Replaces a row that [`find`](Self::find) has returned. A new row is replaced where it is: a commit writes no key
+    /// twice, and the row stays before the rows that refer to it.
+    pub(crate) fn replace(&mut self, table: Table, key: &[u8], found: &FoundRow, row: Vec<u8>) {
+        let Some(position) = found.new_row else { return self.put_bytes(table, key, row) };
+        self.writes.bytes += row.len();
+        let before = std::mem::replace(&mut self.writes.new_rows[position].2, row.into());
+        self.job.replaced.push((position, before));
     }
 
     pub(crate) fn put(&mut self, table: Table, key: &[u8], value: &impl Stored) {
@@ -138,7 +166,7 @@ impl<'a> Tx<'a> {
         self.job.overwritten.push(Overwritten { table, key, before });
     }
 
-    /// Writes a row that does not exist yet and that no other job of this commit looks up.
+    /// Writes a row that does not exist yet. In this commit only [`find`](Self::find) sees it.
     pub(crate) fn put_new(&mut self, table: Table, key: &[u8], row: Vec<u8>) {
         self.writes.bytes += key.len() + row.len();
         self.writes.new_rows.push((table, key.into(), row.into()));
@@ -237,6 +265,7 @@ impl<'a> Tx<'a> {
         (self.job.new_rows, self.job.events, self.job.upkeep) = (new_rows.len(), events.len(), upkeep.len());
         self.job.bytes = *bytes;
         self.job.overwritten.clear();
+        self.job.replaced.clear();
         self.job.purged.clear();
         self.job.erased.clear();
     }
@@ -251,6 +280,9 @@ impl<'a> Tx<'a> {
                 Some(before) => drop(rows.insert(key, before)),
                 None => drop(rows.remove(&key)),
             }
+        }
+        for (position, before) in job.replaced.drain(..).rev() {
+            writes.new_rows[position].2 = before;
         }
         for location in job.purged.drain(..) {
             writes.purged.remove(&location);
@@ -302,8 +334,11 @@ impl<'a> Tx<'a> {
 ///
 /// A head that is visible before its message would prove to a sync that the message does not exist, and its reader
 /// would never see it (G7). So messages are written before log records, and all other rows before heads: a reader that
-/// sees a head or a log record finds the message, and one that sees an update finds its message in the new state. The same holds for other rows: a member without watermarks would look as if
-/// they had read nothing.
+/// sees a head or a log record finds the message. The same holds for other rows: a member without watermarks would look
+/// as if they had read nothing.
+///
+/// An update and its log record are new rows, and its message is not: they are visible before its new state. So readers
+/// of updates read only up to the head, and consumers only up to the published end of the log.
 fn in_order(
     rows: Vec<HashMap<Slice, Option<Slice>>>,
     new_rows: Vec<(Table, Slice, Slice)>,
@@ -399,6 +434,52 @@ mod tests {
             assert_eq!(tables.get::<u64>(Table::Meta, b"kept").unwrap(), Some(1));
             assert_eq!(tables.get::<u64>(Table::Meta, b"other").unwrap(), None);
             assert_eq!(tables.get_bytes(Table::Codes, b"other").unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn a_new_row_is_found_and_replaced_where_it_is() {
+        on_tables(|tables, heads| {
+            let find = |tx: &Tx<'_>, key: &[u8]| {
+                let found = tx.find(Table::Messages, key).unwrap();
+                found.map(|found| found.row.to_vec())
+            };
+            let replace = |tx: &mut Tx<'_>, key: &[u8], row: u8| {
+                let found = tx.find(Table::Messages, key).unwrap().unwrap();
+                tx.replace(Table::Messages, key, &found, vec![row]);
+            };
+            let mut first = tx(tables, heads);
+            first.put_new(Table::Messages, b"committed", vec![1]);
+            first.keep();
+            first.commit().unwrap();
+
+            let mut second = tx(tables, heads);
+            second.put_new(Table::Messages, b"new", vec![1]);
+            second.put_new(Table::Log, b"logged", vec![1]);
+            second.keep();
+            let bytes = second.bytes();
+            replace(&mut second, b"new", 2);
+            replace(&mut second, b"new", 3);
+            replace(&mut second, b"committed", 2);
+            second.put_new(Table::Messages, b"later", vec![1]);
+            replace(&mut second, b"later", 2);
+            let found = [&b"new"[..], b"committed", b"later", b"logged"].map(|key| find(&second, key));
+            assert_eq!(found, [Some(vec![3]), Some(vec![2]), Some(vec![2]), None]);
+
+            second.discard();
+            let found = [&b"new"[..], b"committed", b"later"].map(|key| find(&second, key));
+            assert_eq!((found, second.bytes()), ([Some(vec![1]), Some(vec![1]), None], bytes));
+
+            replace(&mut second, b"new", 4);
+            replace(&mut second, b"committed", 4);
+            second.keep();
+            second.put_new(Table::Messages, b"later", vec![1]);
+            second.discard();
+            assert_eq!(find(&second, b"new"), Some(vec![4]), "a kept job is not rolled back with the next one");
+            let Writes { rows, new_rows, .. } = second.writes;
+            let order: Vec<_> = in_order(rows, new_rows).map(|(_, key, row)| (key.to_vec(), row.unwrap()[0])).collect();
+            let expected = [(&b"new"[..], 4), (b"logged", 1), (b"committed", 4)];
+            assert_eq!(order, expected.map(|(key, row)| (key.to_vec(), row)), "each key is written once");
         });
     }
 

@@ -27,10 +27,10 @@ pub(crate) fn append(
     };
     let location = MessageLocation { chat_id, sequence: target };
     let message_key = keys::message(location);
-    let Some(row) = tx.get_bytes(Table::Messages, &message_key)? else {
+    let Some(found) = tx.find(Table::Messages, &message_key)? else {
         return refused(UpdateRefusal::MessageNotFound);
     };
-    let mut message = decode_message(location, &row).map_err(|error| unreadable(Table::Messages, error))?;
+    let mut message = decode_message(location, &found.row).map_err(|error| unreadable(Table::Messages, error))?;
     let member: Option<Member> = tx.get(Table::Members, &keys::member(chat_id, user_id))?;
     let Some(Member { role, .. }) = member else { return Ok(AppendOutcome::Refused(SendRefusal::NotAMember)) };
     let own_key = keys::reactions(location, user_id);
@@ -52,7 +52,7 @@ pub(crate) fn append(
     if message.is_expired(new.created_at) {
         tx.expire(new.created_at, Expiring::Message(location));
     }
-    tx.put_bytes(Table::Messages, &message_key, encode_message(&message));
+    tx.replace(Table::Messages, &message_key, &found, encode_message(&message));
     if replaces_content {
         // Earlier versions of these rows have the content or its preview, which no reader finds any more.
         tx.erase(Table::Messages);

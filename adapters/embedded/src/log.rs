@@ -271,21 +271,29 @@ impl LogTail {
         if purged.is_empty() {
             return;
         }
+        let at = |chat_id, sequence| purged.contains(&records::MessageLocation { chat_id, sequence });
         let mut ring = self.lock();
         let mut freed = 0;
-        for event in &mut ring.events {
-            let gone = event.take_if(|event| match &event.body {
-                EventBody::MessagePersisted { message, .. } => {
-                    purged.contains(&records::MessageLocation { chat_id: message.chat_id, sequence: message.sequence })
-                }
-                // Consumers that lag read the update from the disk then, without its message.
-                EventBody::MessageUpdated { update, .. } => {
-                    let at = |sequence| records::MessageLocation { chat_id: update.chat_id, sequence };
-                    purged.contains(&at(update.target)) || purged.contains(&at(update.sequence))
-                }
+        for slot in &mut ring.events {
+            let Some(event) = slot else { continue };
+            let before = size(event);
+            let is_purged = match &event.body {
+                EventBody::MessagePersisted { message, .. } => at(message.chat_id, message.sequence),
+                EventBody::MessageUpdated { update, .. } => at(update.chat_id, update.sequence),
                 _ => false,
-            });
-            freed += gone.map_or(0, |gone| size(&gone));
+            };
+            if is_purged {
+                *slot = None;
+                freed += before;
+            } else if let EventBody::MessageUpdated { update, message: Some(_) } = &event.body
+                && at(update.chat_id, update.target)
+            {
+                // The update itself stays, as on disk.
+                let body = EventBody::MessageUpdated { update: update.clone(), message: None };
+                let Event { event_id, event_time, event_number, .. } = **event;
+                *event = Arc::new(Event { event_id, event_time, event_number, body });
+                freed += before - size(event);
+            }
         }
         ring.bytes -= freed;
     }
@@ -370,7 +378,8 @@ impl GroupOffsets {
 #[cfg(test)]
 mod tests {
     use domain::{
-        Body, ChatId, ClientMessageId, ContentType, EventId, Message, MessageId, MessageState, Sequence, UserId,
+        Body, ChatId, ClientMessageId, ContentType, EventId, EventNumber, Message, MessageId, MessageState,
+        MessageUpdate, Sequence, UpdateKind, UserId,
     };
 
     use super::*;
@@ -453,6 +462,43 @@ mod tests {
         assert_eq!(read(&tail, 3), Some(vec![3, 4, 5]));
         tail.push(9, events(6..9));
         assert_eq!(tail.lock().bytes, 3 * size_of::<Event>());
+    }
+
+    #[test]
+    fn an_update_of_a_purged_message_stays_in_the_tail_without_it() {
+        let chat_id = ChatId::from_bytes([1; 16]);
+        let location = |sequence| records::MessageLocation { chat_id, sequence: Sequence(sequence) };
+        let message = Message {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id,
+            sequence: Sequence(1),
+            sender_id: UserId::from_bytes([0; 16]),
+            client_message_id: ClientMessageId::from_bytes([0; 16]),
+            body: Body::new("words".to_owned().try_into().unwrap(), ContentType::Text),
+            created_at: Timestamp::from_millis(0),
+            expires_at: None,
+            state: MessageState::default(),
+        };
+        let update = |sequence| MessageUpdate {
+            update_id: MessageId::from_bytes([2; 16]),
+            chat_id,
+            sequence: Sequence(sequence),
+            user_id: UserId::from_bytes([0; 16]),
+            client_message_id: ClientMessageId::from_bytes([0; 16]),
+            target: Sequence(1),
+            kind: UpdateKind::Edited,
+            created_at: Timestamp::from_millis(sequence),
+            expires_at: None,
+        };
+        let number = Some(EventNumber(7));
+        let updated = |sequence, message| Event::message_updated(update(sequence), message).numbered(number);
+        let tail = LogTail::new(0, 9, usize::MAX);
+        let events = (2..=4).map(|sequence| Arc::new(updated(sequence, Some(message.clone()))));
+        tail.push(3, events.collect());
+        tail.forget(&HashSet::from([location(1), location(3)]));
+        let events: Vec<_> = tail.read(0).unwrap().records.into_iter().map(|record| record.event).collect();
+        assert_eq!(events, [2, 4].map(|sequence| Arc::new(updated(sequence, None))));
+        assert_eq!(tail.lock().bytes, 2 * size_of::<Event>());
     }
 
     #[test]

@@ -213,7 +213,8 @@ impl AuditLog for EmbeddedStore {
                 let (chat_id, what) = match record {
                     LogRecord::Message(logged) | LogRecord::Update(logged) => {
                         let MessageLocation { chat_id, sequence } = logged.location;
-                        (chat_id, LoggedChange::Message { sequence, message_id: None, expires_at: None })
+                        let expires_at = logged.expires_at;
+                        (chat_id, LoggedChange::Message { sequence, message_id: None, expires_at })
                     }
                     LogRecord::Event(event) => match event.body {
                         EventBody::MessagesExpired { chat_id, sequences } => {

@@ -138,11 +138,12 @@ mod tests {
     use std::fmt::Debug;
 
     use domain::{
-        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, CredentialId, DeliveryState, DeviceId, Event,
-        EventBody, EventId, EventNumber, GroupInvites, Invitation, Member, MembershipChange, Message, MessageId,
-        MessageState, Metadata, OneTimeCode, Passkey, PasskeyId, PendingCode, PresenceVisibility, PushDevice,
-        PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SpentToken, Timestamp,
-        TokenChain, User, Watermarks, WebPushSubscription,
+        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, CredentialId, DeliveryState, DeviceId,
+        Edited, Event, EventBody, EventId, EventNumber, GroupInvites, Invitation, Member, MembershipChange, Message,
+        MessageId, MessageState, MessageUpdate, Metadata, OneTimeCode, Passkey, PasskeyId, PendingCode,
+        PresenceVisibility, PushDevice, PushTarget, Reaction, ReactionCount, Report, ReportId, ReportReason,
+        Resolution, Role, Sequence, Session, SpentToken, Timestamp, TokenChain, UpdateKind, User, Watermarks,
+        WebPushSubscription,
     };
     use ports::{
         DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, StoredResponse,
@@ -399,6 +400,123 @@ mod tests {
         assert!(decode_message(location(), &longer[..longer.len() - 1]).is_err(), "a part of it is no object");
     }
 
+    const THUMB: [u8; 5] = [4, 0xf0, 0x9f, 0x91, 0x8d];
+
+    fn thumb() -> Reaction {
+        "👍".parse().unwrap()
+    }
+
+    fn update(kind: UpdateKind) -> MessageUpdate {
+        MessageUpdate {
+            update_id: MessageId::from_bytes([1; 16]),
+            chat_id: location().chat_id,
+            sequence: location().sequence,
+            user_id: UserId::from_bytes([3; 16]),
+            client_message_id: ClientMessageId::from_bytes([4; 16]),
+            target: Sequence(299),
+            kind,
+            created_at: at(1_000_000),
+            expires_at: Some(at(2_000_000)),
+        }
+    }
+
+    #[test]
+    fn an_update_has_its_fields_in_order() {
+        for (kind, bytes) in [
+            (UpdateKind::Edited, vec![0]),
+            (UpdateKind::Deleted, vec![1]),
+            (UpdateKind::Reacted(thumb()), [&[2][..], &THUMB].concat()),
+            (UpdateKind::Unreacted(thumb()), [&[3][..], &THUMB].concat()),
+        ] {
+            let start = [&[1; 16][..], &[3; 16], &[4; 16], &[0xab, 2], &bytes, &[0xc0, 0x84, 0x3d]].concat();
+            let expiring = update(kind);
+            let lasting = MessageUpdate { expires_at: None, ..expiring.clone() };
+            for (update, end) in [(expiring, &[1, 0x80, 0x89, 0x7a][..]), (lasting, &[0])] {
+                let row = [&start, end].concat();
+                assert_eq!(encode_update(&update), row);
+                assert_eq!(decode_update(location(), &row).unwrap(), update);
+                assert!(decode_update(location(), &[&row[..], &[0]].concat()).is_err(), "trailing bytes are refused");
+                assert!(decode_update(location(), &row[..row.len() - 1]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn the_reactions_of_a_member_are_their_texts() {
+        let reactions = vec![thumb(), "+1".parse().unwrap()];
+        assert_eq!(reactions.encode(), [&[2][..], &THUMB, &[2], b"+1"].concat());
+        check(reactions);
+    }
+
+    /// A message that was never updated has the bytes of an earlier version.
+    #[test]
+    fn the_state_of_a_message_is_before_its_metadata() {
+        let state = MessageState {
+            revision: Sequence(301),
+            edited: Some(Edited { at: at(300), count: 2 }),
+            reactions: vec![ReactionCount { reaction: thumb(), count: 300 }],
+        };
+        let reacted = MessageState { edited: None, ..state.clone() };
+        let edited = MessageState { reactions: vec![], ..state.clone() };
+        let counts = [&[1][..], &THUMB, &[0xac, 2]].concat();
+        for (state, bytes) in [
+            (state, [&[0xad, 2, 1, 0xac, 2, 2][..], &counts].concat()),
+            (reacted, [&[0xad, 2, 0][..], &counts].concat()),
+            (edited, vec![0xad, 2, 1, 0xac, 2, 2, 0]),
+        ] {
+            let row = encode_message(&message());
+            let updated = Message { state, ..message() };
+            let longer = encode_message(&updated);
+            assert_eq!(longer, [&row[..], &[1], &bytes].concat());
+            assert_eq!(decode_message(location(), &longer).unwrap(), updated);
+            assert_eq!(Glance::decode(&longer).unwrap(), Glance::decode(&row).unwrap());
+            assert!(decode_message(location(), &longer[..longer.len() - 1]).is_err());
+
+            let metadata: Metadata = r#"{"a":"é"}"#.to_owned().try_into().unwrap();
+            let rich = Message { body: updated.body.clone().with_metadata(Some(metadata.clone())), ..updated };
+            let longest = encode_message(&rich);
+            assert_eq!(longest, [&longer, metadata.as_str().as_bytes()].concat());
+            assert_eq!(decode_message(location(), &longest).unwrap(), rich);
+        }
+    }
+
+    #[test]
+    fn a_head_above_its_last_message_has_the_sequence_of_the_message_at_its_end() {
+        for (changes, bytes) in [(0, &[0][..]), (300, &[0xac, 2])] {
+            let at_message = Head::at(&message(), Ttl::from_secs(60), 0);
+            let head = Head { sequence: Sequence(301), changes, ..at_message.clone() };
+            let row = [&[0xad, 2][..], &at_message.encode()[2..], bytes, &[0xac, 2]].concat();
+            assert_eq!(head.encode(), row);
+            check(head);
+            let counter = HeadSummary { sequence: Sequence(301), message_ttl: Ttl::from_secs(60), changes };
+            assert_eq!(HeadSummary::decode(&row).unwrap(), counter);
+        }
+    }
+
+    #[test]
+    fn an_event_of_an_update_is_its_place_and_its_end() {
+        let start = [&[2][..], &[2; 16], &[0xac, 2], &[3; 16], &[4; 16], &[0xc0, 0x84, 0x3d]].concat();
+        let expiring = update(UpdateKind::Reacted(thumb()));
+        let lasting = MessageUpdate { expires_at: None, ..expiring.clone() };
+        for (update, end) in [(expiring, &[1, 0x80, 0x89, 0x7a][..]), (lasting, &[0])] {
+            let logged = LoggedMessage {
+                location: location(),
+                sender_id: update.user_id,
+                client_message_id: update.client_message_id,
+                created_at: update.created_at,
+                origin_connection_id: None,
+                expires_at: update.expires_at,
+                event_number: Some(EventNumber(300)),
+            };
+            for message in [None, Some(message())] {
+                let event = Event::message_updated(update.clone(), message).numbered(Some(EventNumber(300)));
+                let row = [&start, end, &[0xac, 2]].concat();
+                assert_eq!(encode_event(&event), row);
+                assert_eq!(LogRecord::decode(&row).unwrap(), LogRecord::Update(logged.clone()));
+            }
+        }
+    }
+
     #[test]
     fn an_event_of_a_message_is_its_place_and_any_other_is_whole() {
         let origin_connection_id = Some(ConnectionId::from_bytes([5; 16]));
@@ -409,6 +527,7 @@ mod tests {
             client_message_id: message().client_message_id,
             created_at: message().created_at,
             origin_connection_id,
+            expires_at: None,
             event_number: Some(EventNumber(300)),
         };
         assert_eq!(LogRecord::decode(&encode_event(&event)).unwrap(), LogRecord::Message(logged));

@@ -242,10 +242,11 @@ impl StoreAudit<'_> {
         if let Some(head) = head
             && let Some(last) = &head.last_message
         {
-            let stored = self.store.stored(&[(chat_id, head.sequence)]).await?;
+            // The entry at the head may be an update that has expired. The head does not have its expiry time.
+            let stored = self.store.stored(&[(chat_id, last.sequence)]).await?;
             let is_gone = last.expires_at.is_some_and(|at| at <= self.options.clock.now());
             look.check(Invariant::SequenceContiguous, is_gone || stored.iter().any(Option::is_some), || {
-                let subject = format!("{chat_id} sequence {}", head.sequence);
+                let subject = format!("{chat_id} sequence {}", last.sequence);
                 (
                     subject,
                     "it is the last message in the chat's head, but it is not stored and has not expired".to_owned(),

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 use audit::{AtOnce, AuditOptions, AuditPacer, AuditProgress, CHECKED, Checkpoint, Findings};
 use contract::SampleData;
 use domain::Invariant::{self, *};
-use domain::{Body, ChatCommand, MessageId, Role, SessionId, Timestamp, Ttl, UserId, Watermarks};
-use ports::{ChatWriter, Clock, EventLog, Ids, MessageWriter, NewMessage, RandomIds, Receipt, SystemClock};
+use domain::{Body, ChatCommand, MessageId, Role, SessionId, Timestamp, Ttl, UpdateAction, UserId, Watermarks};
+use ports::{
+    AppendOutcome, ChatWriter, Clock, EventLog, Ids, MessageWriter, NewEntry, NewMessage, NewUpdate, RandomIds,
+    Receipt, SystemClock,
+};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -98,8 +101,7 @@ impl BreakFixtures {
     }
 
     fn head(&self, sequence: u64) -> Head {
-        let last = self.sends[4].clone().at(Sequence(5), None);
-        Head { sequence: Sequence(sequence), ..Head::at(&last, None, 1) }
+        Head::at(&self.sends[4].clone().at(Sequence(sequence), None), None, 1)
     }
 }
 
@@ -265,6 +267,54 @@ async fn an_audit_does_not_report_purged_messages_as_missing() {
     for page_len in [2, 200] {
         let findings = world.audit_with(AuditOptions { page_len, ..options.clone() }, &AtOnce).await;
         assert_eq!(findings.violations().collect::<Vec<_>>(), [] as [&audit::Violation; 0], "{page_len}");
+    }
+    world.store.close().await;
+}
+
+#[tokio::test]
+async fn an_audit_does_not_report_purged_updates_as_missing() {
+    let world = World::new().await;
+    let SampleData { group: chat_id, owner: user_id, .. } = world.people;
+    let created_at = SystemClock.now().minus(Duration::from_secs(61));
+    let message = |ttl| NewMessage {
+        ttl,
+        created_at,
+        client_message_id: Uuid::new_v4().into(),
+        message_id: RandomIds.ulid().into(),
+        ..world.people.sends[0].clone()
+    };
+    let update = |target, action| NewUpdate {
+        chat_id,
+        user_id,
+        client_message_id: Uuid::new_v4().into(),
+        update_id: RandomIds.ulid().into(),
+        target: Sequence(target),
+        action,
+        window: None,
+        ttl_max: None,
+        created_at,
+    };
+    let react = || UpdateAction::React("👍".parse().unwrap());
+    let edit = || UpdateAction::Edit(Body::new("new".to_owned().try_into().unwrap(), Default::default()));
+    // The last message stays, and the entry at the head expires.
+    let batch: Vec<NewEntry> = vec![
+        message(Ttl::from_secs(60)).into(),
+        message(None).into(),
+        update(7, react()).into(),
+        update(6, edit()).into(),
+        update(6, react()).into(),
+    ];
+    let outcomes = world.store.commit(batch).await.unwrap();
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::New(_))), "{outcomes:?}");
+    let options = AuditOptions { overdue_after: Duration::ZERO, ..AuditOptions::new(Arc::new(SystemClock)) };
+    for is_purged in [false, true] {
+        if is_purged {
+            crate::trim::purge_all(world.store.link().clone(), Arc::new(SystemClock)).await;
+            let updates = world.store.read(|tables| Ok(tables.view().range::<&[u8]>(Table::Updates, ..).count()));
+            assert_eq!(updates.await.unwrap(), 1);
+        }
+        let findings = world.audit_with(options.clone(), &AtOnce).await;
+        assert_eq!(findings.violations().collect::<Vec<_>>(), [] as [&audit::Violation; 0], "{is_purged}");
     }
     world.store.close().await;
 }

@@ -24,6 +24,8 @@ pub(crate) struct LoggedMessage {
     pub(crate) client_message_id: ClientMessageId,
     pub(crate) created_at: Timestamp,
     pub(crate) origin_connection_id: Option<ConnectionId>,
+    /// The expiry time of an update. That of a message is in its row alone, because it changes.
+    pub(crate) expires_at: Option<Timestamp>,
     pub(crate) event_number: Option<EventNumber>,
 }
 
@@ -60,6 +62,7 @@ enum LogRecordRow {
         user_id: UserId,
         client_message_id: ClientMessageId,
         created_at: Millis,
+        expires_at: Option<Millis>,
     },
 }
 
@@ -80,6 +83,7 @@ pub(crate) fn encode_event(event: &Event) -> Vec<u8> {
             user_id: update.user_id,
             client_message_id: update.client_message_id,
             created_at: update.created_at.as_millis(),
+            expires_at: update.expires_at.map(Timestamp::as_millis),
         },
         EventContent::Change(body) => {
             LogRecordRow::Event { event_id: event.event_id, event_time: event.event_time.as_millis(), body }
@@ -107,15 +111,17 @@ impl LogRecord {
                 client_message_id,
                 created_at: Timestamp::from_millis(created_at),
                 origin_connection_id,
+                expires_at: None,
                 event_number,
             }),
-            LogRecordRow::Update { chat_id, sequence, user_id, client_message_id, created_at } => {
+            LogRecordRow::Update { chat_id, sequence, user_id, client_message_id, created_at, expires_at } => {
                 Self::Update(LoggedMessage {
                     location: MessageLocation { chat_id, sequence },
                     sender_id: user_id,
                     client_message_id,
                     created_at: Timestamp::from_millis(created_at),
                     origin_connection_id: None,
+                    expires_at: expires_at.map(Timestamp::from_millis),
                     event_number,
                 })
             }

@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 
 use domain::{
-    Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeliveryState, DeviceId, Event, EventBody,
-    EventId, EventNumber, GroupInvites, Invitation, Member, Message, MessageId, MessageState, OneTimeCode, Passkey,
-    PasskeyId, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason, Resolution,
-    Role, Sequence, Session, SessionId, SpentToken, Timestamp, TokenChain, Ttl, User, UserId, Watermarks,
-    WebPushSubscription,
+    Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeliveryState, DeviceId, Edited, Event,
+    EventBody, EventId, EventNumber, GroupInvites, Invitation, Member, Message, MessageId, MessageState, MessageUpdate,
+    OneTimeCode, Passkey, PasskeyId, PendingCode, PresenceVisibility, PushDevice, PushTarget, Reaction, ReactionCount,
+    Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SessionId, SpentToken, Timestamp, TokenChain,
+    Ttl, UpdateKind, User, UserId, Watermarks, WebPushSubscription,
 };
 use ports::{
     DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, RequestKey, StoredResponse,
@@ -57,6 +57,37 @@ fn message() -> Message {
     }
 }
 
+/// The same message, edited and with a reaction.
+fn updated_message() -> Message {
+    let reactions = vec![ReactionCount { reaction: reaction(), count: 300 }];
+    let edited = Some(Edited { at: at(1_769_783_430_000), count: 2 });
+    Message { state: MessageState { revision: Sequence(301), edited, reactions }, ..message() }
+}
+
+fn reaction() -> Reaction {
+    "👍".parse().unwrap()
+}
+
+fn update() -> MessageUpdate {
+    MessageUpdate {
+        update_id: MessageId::from_bytes([1; 16]),
+        chat_id: chat_id(),
+        sequence: location().sequence,
+        user_id: user_id(),
+        client_message_id: ClientMessageId::from_bytes([4; 16]),
+        target: Sequence(299),
+        kind: UpdateKind::Reacted(reaction()),
+        created_at: at(1_769_783_400_000),
+        expires_at: Some(at(1_769_783_460_000)),
+    }
+}
+
+/// A head at its last message, and one at an update after it.
+fn heads() -> Vec<Vec<u8>> {
+    let head = Head::at(&message(), Ttl::from_secs(60), 300);
+    vec![head.encode(), Head { sequence: Sequence(301), ..head }.encode()]
+}
+
 fn report() -> Report {
     Report {
         report_id: ReportId::from_bytes([1; 16]),
@@ -89,12 +120,14 @@ fn rows() -> Vec<Vec<u8>> {
         let (event_id, event_number) = (EventId::from_bytes([6; 16]), Some(EventNumber(300)));
         encode_event(&Event { event_id, event_time: at(8), event_number, body })
     };
-    vec![
+    let mut rows = vec![
         user_id().encode(),
         7u64.encode(),
         location().encode(),
         encode_message(&message()),
-        Head::at(&message(), Ttl::from_secs(60), 300).encode(),
+        encode_message(&updated_message()),
+        encode_update(&update()),
+        vec![reaction(), "+1".parse().unwrap()].encode(),
         DeliveryState { watermarks, delivered_at: Some(at(8)), read_at: Some(at(9)) }.encode(),
         Member { muted_until: Some(Timestamp::MAX), ..Member::new(user_id(), Role::Admin, at(5)) }.encode(),
         SendKey { receipt, fingerprint: [5; 16] }.encode(),
@@ -194,7 +227,10 @@ fn rows() -> Vec<Vec<u8>> {
             changed_by: user_id(),
         }),
         event(EventBody::MessagesExpired { chat_id: chat_id(), sequences: vec![Sequence(1), Sequence(300)] }),
-    ]
+        encode_event(&Event::message_updated(update(), None).numbered(Some(EventNumber(300)))),
+    ];
+    rows.extend(heads());
+    rows
 }
 
 /// Decodes arbitrary bytes as a row. A decoded value must encode to the same value again and format with `Debug`.
@@ -230,6 +266,7 @@ proptest! {
         check::<DeadLetter>(&row)?;
         check::<BlockedBy>(&row)?;
         check::<Report>(&row)?;
+        check::<Vec<Reaction>>(&row)?;
         check::<UserId>(&row)?;
         check::<u64>(&row)?;
         check::<()>(&row)?;
@@ -237,7 +274,7 @@ proptest! {
 
     #[test]
     fn a_damaged_message_and_its_glance_decode_alike_or_are_refused(
-        row in damage::bytes(Just(encode_message(&message()))),
+        row in damage::bytes(select(vec![encode_message(&message()), encode_message(&updated_message())])),
     ) {
         if let Ok(message) = decode_message(location(), &row) {
             prop_assert!(!message.created_at.to_string().is_empty());
@@ -249,7 +286,7 @@ proptest! {
 
     #[test]
     fn a_damaged_head_and_its_summary_decode_alike_or_are_refused(
-        row in damage::bytes(Just(Head::at(&message(), Ttl::from_secs(60), 300).encode())),
+        row in damage::bytes(select(heads())),
     ) {
         let counter = HeadSummary::decode(&row).ok();
         if let Some(counter) = counter {
@@ -258,6 +295,14 @@ proptest! {
         if let Ok(head) = Head::decode(&row) {
             let expected = HeadSummary { sequence: head.sequence, message_ttl: head.message_ttl, changes: head.changes };
             prop_assert_eq!(counter, Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_damaged_update_is_refused_or_decodes(row in damage::bytes(Just(encode_update(&update())))) {
+        if let Ok(update) = decode_update(location(), &row) {
+            prop_assert!(can_be_shown(&update));
+            prop_assert_eq!(decode_update(location(), &encode_update(&update)).unwrap(), update);
         }
     }
 
@@ -275,6 +320,9 @@ proptest! {
     fn a_damaged_key_is_refused_or_names_something_that_has_this_key(key in damage::bytes(select(keys()))) {
         if let Ok(location) = keys::parse_message(&key) {
             prop_assert_eq!(&keys::message(location)[..], &key);
+        }
+        if let Ok((location, user_id)) = keys::parse_reactions(&key) {
+            prop_assert_eq!(&keys::reactions(location, user_id)[..], &key);
         }
         if let Ok(offset) = keys::parse_offset(&key) {
             prop_assert_eq!(&keys::offset(offset)[..], &key);
@@ -324,5 +372,7 @@ fn keys() -> Vec<Vec<u8>> {
         keys::expiry(at(9), Expiring::Request(request)).to_vec(),
         keys::expiry(at(9), Expiring::DeadLetter(DeadLetterId::from_bytes([5; 16]))).to_vec(),
         keys::expiry(at(9), Expiring::SendKey([6; 48])).to_vec(),
+        keys::expiry(at(9), Expiring::Update(location())).to_vec(),
+        keys::reactions(location(), user_id()).to_vec(),
     ]
 }

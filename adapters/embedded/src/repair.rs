@@ -3,10 +3,10 @@
 //! 1. [`raw`] reads table files and journals without the engine, skips blocks and batches with a wrong checksum, and
 //!    keeps the newest version of each row. The rows go into a temporary database.
 //! 2. The exportable rows are decoded and imported into the new store. Derived rows are rebuilt, and rows that do not
-//!    decode are left out. A chat with a lost row or head gets a new one from its members and messages. Reports and
+//!    decode are left out. A chat with a lost row or head gets a new one from its members and entries. Reports and
 //!    pending account deletions are copied too. Events of the log are not: pending webhook deliveries and notifications
 //!    are dropped.
-//! 3. The result lists every sequence up to the head of a chat without a message in the new store.
+//! 3. The result lists every sequence up to the head of a chat without an entry in the new store.
 
 mod raw;
 
@@ -15,7 +15,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use domain::{Chat, ChatId, ChatName, ChatType, Member, Message, Timestamp, UserId};
+use domain::{Chat, ChatId, ChatName, ChatType, Member, Message, Sequence, Timestamp, UserId};
 use fjall::Slice;
 use ports::{BoxError, ExportKind, Head, Moved, RandomIds, StoreError};
 
@@ -23,7 +23,7 @@ use self::raw::RawDatabase;
 use crate::directory::{Directory, StoreOpenError};
 use crate::keys;
 use crate::log::end_of_log;
-use crate::records::{MessageLocation, Stored, decode_message};
+use crate::records::{MessageLocation, Stored, decode_message, decode_update};
 use crate::store_file::StoreFile;
 use crate::tables::{DatabaseError, Table, Tables, View, check_key};
 use crate::transfer::{moved, take_in};
@@ -80,12 +80,12 @@ impl Unreadable {
     }
 }
 
-/// Sequences of a chat without a message in the new store.
+/// Sequences of a chat without an entry, a message or an update of one, in the new store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Messages that existed when the damage happened: another row refers to them.
     pub lost: BTreeSet<u64>,
-    /// Messages without any remaining row: they were lost, or had expired before.
+    /// Entries without any remaining row: they were lost, or had expired before.
     pub lost_or_expired: BTreeSet<u64>,
 }
 
@@ -100,7 +100,7 @@ pub struct Repaired {
     pub left_out: BTreeMap<&'static str, u64>,
     /// Chats with a lost row. Groups among them have lost their name.
     pub recovered_chats: Vec<ChatId>,
-    /// Missing messages by chat.
+    /// Missing entries by chat.
     pub missing: BTreeMap<ChatId, Missing>,
 }
 
@@ -219,7 +219,7 @@ impl Mover<'_> {
         Ok(())
     }
 
-    /// All chats with a row, a head, a member or a message. The head of each is at least its last message.
+    /// All chats with a row, a head, a member or an entry. The head of each is at least its last entry.
     fn chats(&mut self, view: &View<'_>) -> Result<Vec<Moved>, StoreError> {
         let mut chats: BTreeMap<ChatId, Traces> = BTreeMap::new();
         let mut left_out = 0;
@@ -253,7 +253,16 @@ impl Mover<'_> {
         for row in view.range::<&[u8]>(Table::Messages, ..) {
             if let Some(message) = message(&row?) {
                 let traces = chats.entry(message.chat_id).or_default();
+                // The update of the revision may be lost.
+                traces.last_entry = traces.last_entry.max(message.sequence).max(message.state.revision);
                 traces.last_message = Some(message);
+            }
+        }
+        for row in view.range::<&[u8]>(Table::Updates, ..) {
+            let (key, row) = row?;
+            if let Ok(update) = keys::parse_message(&key).and_then(|location| decode_update(location, &row)) {
+                let traces = chats.entry(update.chat_id).or_default();
+                traces.last_entry = traces.last_entry.max(update.sequence);
             }
         }
         if left_out > 0 {
@@ -282,6 +291,8 @@ struct Traces {
     members: Vec<Member>,
     is_direct: bool,
     last_message: Option<Message>,
+    /// The highest sequence of an entry.
+    last_entry: Sequence,
 }
 
 impl Traces {
@@ -309,9 +320,14 @@ impl Traces {
         let chat = Chat { member_count: self.members.len() as u32, ..chat };
         let empty = Head { message_ttl: chat.message_ttl, changes: changes_max, ..Head::default() };
         let head = self.head.unwrap_or(empty);
+        let last_entry = self.last_entry.max(head.sequence);
         let head = match self.last_message {
-            Some(last) if last.sequence > head.sequence => Head::at(&last, chat.message_ttl, head.changes),
-            _ => head,
+            Some(last) if last.sequence > head.sequence => {
+                Head { sequence: last_entry, ..Head::at(&last, chat.message_ttl, head.changes) }
+            }
+            // The readable version of the head may be older than the last update of the message.
+            Some(last) => head.updated(last_entry, &last),
+            None => Head { sequence: last_entry, ..head },
         };
         Some((chat, head))
     }
@@ -321,7 +337,7 @@ fn message((key, row): &(Slice, Slice)) -> Option<Message> {
     keys::parse_message(key).and_then(|location| decode_message(location, row)).ok()
 }
 
-/// Every sequence without a message up to the heads of all chats.
+/// Every sequence without an entry up to the heads of all chats.
 fn missing(salvaged: &Tables, tables: &Tables) -> Result<BTreeMap<ChatId, Missing>, StoreError> {
     let mut missing: BTreeMap<ChatId, Missing> = BTreeMap::new();
     let view = tables.view();
@@ -338,6 +354,10 @@ fn missing(salvaged: &Tables, tables: &Tables) -> Result<BTreeMap<ChatId, Missin
             next = sequence.0 + 1;
         }
         gaps.extend(next..=head.sequence.0);
+        for row in view.prefix(Table::Updates, &keys::chat(chat_id)) {
+            let Ok(MessageLocation { sequence, .. }) = keys::parse_message(&row?.0) else { continue };
+            gaps.remove(&sequence.0);
+        }
         if !gaps.is_empty() {
             missing.insert(chat_id, Missing { lost: BTreeSet::new(), lost_or_expired: gaps });
         }

@@ -1,9 +1,10 @@
 use std::fs;
 use std::sync::Arc;
 
-use domain::{Body, Content, ContentType, Sequence};
+use domain::{Body, Content, ContentType, Reaction, Role, UpdateAction};
 use ports::{
-    AppendOutcome, ChatReader, ChatWriter, Clock, Ids, MessageReader, MessageWriter, NewGroup, NewMessage, SystemClock,
+    AppendOutcome, ChatReader, ChatWriter, Clock, Ids, MessageKey, MessageReader, MessageWriter, NewGroup, NewMessage,
+    NewUpdate, PageBounds, SystemClock,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -144,6 +145,21 @@ impl DamagedStore {
     }
 }
 
+/// An update of the message at a sequence.
+fn new_update(chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) -> NewUpdate {
+    NewUpdate {
+        chat_id,
+        user_id,
+        client_message_id: Uuid::new_v4().into(),
+        update_id: RandomIds.ulid().into(),
+        target: Sequence(target),
+        action,
+        window: None,
+        ttl_max: None,
+        created_at: SystemClock.now(),
+    }
+}
+
 fn flip(file: &Path, at: usize) {
     let mut bytes = fs::read(file).unwrap();
     bytes[at] ^= 0xff;
@@ -244,6 +260,82 @@ async fn a_chat_that_lost_its_row_and_head_is_made_again_from_its_members_and_me
     expected.sort_unstable();
     assert_eq!(repaired.recovered_chats, expected);
     assert_eq!(subject.sequences(into.path()).await, [all(), all(), all()]);
+}
+
+/// Two messages and four updates. The head row is lost, in the second round with the last update.
+#[tokio::test]
+async fn a_chat_that_lost_its_head_goes_on_above_its_updates() {
+    for last_is_lost in [false, true] {
+        let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = try_open(from.path(), None).unwrap();
+        let owner: UserId = RandomIds.ulid().into();
+        let chat_id = new_chat(&store, owner).await;
+        let [thumb, heart]: [Reaction; 2] = ["👍", "❤️"].map(|text| text.parse().unwrap());
+        let edited = Body::new("edited".to_owned().try_into().unwrap(), ContentType::Text);
+        store.append(vec![new_message(chat_id, owner), new_message(chat_id, owner)]).await.unwrap();
+        for (target, action) in [
+            (1, UpdateAction::React(thumb.clone())),
+            (2, UpdateAction::Edit(edited)),
+            (1, UpdateAction::Unreact(thumb)),
+            (2, UpdateAction::React(heart.clone())),
+        ] {
+            let outcomes = store.commit(vec![new_update(chat_id, owner, target, action).into()]).await.unwrap();
+            assert!(matches!(outcomes[..], [AppendOutcome::New(_)]), "{outcomes:?}");
+        }
+        let lose = store.write(move |tx| {
+            tx.delete(Table::Heads, &keys::chat(chat_id));
+            if last_is_lost {
+                tx.delete(Table::Updates, &keys::message(MessageLocation { chat_id, sequence: Sequence(6) }));
+            }
+            Ok(())
+        });
+        lose.await.unwrap();
+        store.close().await;
+
+        let (damaged, path) = (from.path().to_owned(), into.path().to_owned());
+        let repaired =
+            tokio::task::spawn_blocking(move || repair(&damaged, &path, None, SystemClock.now(), |_| {}).unwrap());
+        let repaired = repaired.await.unwrap();
+        let missing: Vec<_> = repaired.missing.values().flat_map(|missing| missing.lost_or_expired.clone()).collect();
+        assert_eq!(missing, if last_is_lost { vec![6] } else { vec![] });
+        assert_eq!(repaired.saved["update"], if last_is_lost { 3 } else { 4 });
+        let store = try_open(into.path(), None).unwrap();
+        let head = store.head(chat_id).await.unwrap().unwrap();
+        let last = head.last_message.unwrap();
+        assert_eq!((head.sequence, last.sequence), (Sequence(6), Sequence(2)));
+        assert_eq!(last.preview, Some("edited".to_owned().try_into().unwrap()));
+        let outcomes = store.append(vec![new_message(chat_id, owner)]).await.unwrap();
+        assert!(matches!(outcomes[..], [AppendOutcome::New(receipt)] if receipt.sequence == Sequence(7)));
+        let bounds = PageBounds { count: 100, bytes: usize::MAX };
+        let page = store.after(chat_id, Sequence::ZERO, bounds, SystemClock.now()).await.unwrap();
+        let messages: Vec<_> = page.messages.iter().map(|message| message.sequence.0).collect();
+        assert_eq!((messages, page.updates.len()), (vec![1, 2, 7], if last_is_lost { 3 } else { 4 }));
+        let key = MessageKey::from(&page.messages[1]);
+        assert_eq!(store.own_reactions(&[key], owner).await.unwrap(), [vec![heart]]);
+        store.close().await;
+    }
+}
+
+/// The readable version of a head may be from before an update that its message has.
+#[test]
+fn an_old_head_shows_the_message_as_it_is() {
+    let (chat_id, user_id) = (ChatId::from_bytes([1; 16]), UserId::from_bytes([2; 16]));
+    let now = SystemClock.now();
+    let sent = new_message(chat_id, user_id).at(Sequence(3), None);
+    let deleted = Message {
+        body: Body::new("edited".to_owned().try_into().unwrap(), ContentType::Text),
+        expires_at: Some(now),
+        ..sent.clone()
+    };
+    let traces = Traces {
+        head: Some(Head::at(&sent, None, 7)),
+        members: vec![Member::new(user_id, Role::Owner, now)],
+        last_message: Some(deleted.clone()),
+        last_entry: Sequence(5),
+        ..Traces::default()
+    };
+    let (_, head) = traces.chat(chat_id, now, 0).unwrap();
+    assert_eq!(head, Head { sequence: Sequence(5), ..Head::at(&deleted, None, 7) });
 }
 
 #[tokio::test]

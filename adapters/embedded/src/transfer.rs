@@ -92,7 +92,8 @@ impl ImportTarget for EmbeddedStore {
     }
 }
 
-/// The exported form of a row with its dependent rows; `None` for a device whose session has ended.
+/// The exported form of a row with its dependent rows; `None` for a device whose session has ended, and for reactions to
+/// a message that has expired.
 pub(crate) fn moved(
     view: &View<'_>,
     kind: ExportKind,
@@ -148,10 +149,15 @@ pub(crate) fn moved(
         ExportKind::Reactions => {
             let (location, user_id) = keys::parse_reactions(key)?;
             let message = view.get_bytes(Table::Messages, &keys::message(location))?;
-            // The reactions of a message that is being purged.
             let Some(message) = message else { return Ok(None) };
-            let message = MessageKey::from(&decode_message(location, &message)?);
-            Moved::Reactions { message, member: MemberReactions { user_id, reactions: Stored::decode(row)? } }
+            let message = decode_message(location, &message)?;
+            if message.is_expired(at) {
+                return Ok(None);
+            }
+            Moved::Reactions {
+                message: (&message).into(),
+                member: MemberReactions { user_id, reactions: Stored::decode(row)? },
+            }
         }
         ExportKind::Message => Moved::Message(decode_message(keys::parse_message(key)?, row)?),
         ExportKind::Send => {

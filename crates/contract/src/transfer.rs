@@ -12,6 +12,7 @@ use domain::{
 use super::ContractStores;
 use super::fixtures::{ExpectNew, WORKS, body, expired, fresh, new_message, now, retry_of, sequences, with_metadata};
 use super::passkeys::new_passkey;
+use super::updates::{edit, new_update, react};
 use ports::{
     AppendOutcome, ExportKind, ExportSource, ImportAdmission, ImportId, ImportTarget, Moved, NewDirectChat, NewMessage,
     NewUser, Outbox, PasskeyAddition, Receipt, SendRefusal, UserKey, UserUpdate,
@@ -162,12 +163,18 @@ pub async fn expired_rows_are_not_exported([from, _]: [TransferStore; 2]) {
     let sample = fill(&from.stores).await;
     let of_kind = |rows: &[Moved], kind| rows.iter().filter(|row| row.kind() == kind).count();
     let (rows, later) = (rows(&*from.source, now()).await, now() + Duration::from_secs(8 * 24 * 3600));
-    assert_eq!(of_kind(&rows, ExportKind::Send), 7);
+    assert_eq!(of_kind(&rows, ExportKind::Send), 10);
     assert_eq!(of_kind(&rows, ExportKind::Message), 6, "one has expired");
+    assert_eq!((of_kind(&rows, ExportKind::Update), of_kind(&rows, ExportKind::Reactions)), (3, 2));
     let rows = self::rows(&*from.source, later).await;
-    for (kind, left) in
-        [(ExportKind::Send, 0), (ExportKind::Message, 5), (ExportKind::Session, 0), (ExportKind::PushDevice, 1)]
-    {
+    for (kind, left) in [
+        (ExportKind::Send, 0),
+        (ExportKind::Message, 5),
+        (ExportKind::Update, 2),
+        (ExportKind::Reactions, 1),
+        (ExportKind::Session, 0),
+        (ExportKind::PushDevice, 1),
+    ] {
         assert_eq!(of_kind(&rows, kind), left, "{kind:?}");
     }
     let preview = |row: &Moved| match row {
@@ -300,6 +307,11 @@ async fn fill(stores: &ContractStores) -> TransferSample {
     let brief = NewMessage { ttl: Ttl::from_secs(3600), ..new_message(direct, ann, "gone in an hour") };
     for send in [new_message(direct, bob, "hello \u{1f600}\n\"\\"), new_message(direct, ann, "hi"), brief] {
         stores.send(send).await.expect_new();
+    }
+    let updates = [(ann, 1, react("👍")), (ann, 2, edit("hello")), (bob, 3, react("❤️"))];
+    let updates = updates.map(|(user_id, target, action)| new_update(direct, user_id, target, action).into());
+    for updated in stores.message_writer.commit(updates.into()).await.expect(WORKS) {
+        updated.expect_new();
     }
     TransferSample {
         ann,

@@ -17,7 +17,7 @@ use ports::{
 };
 
 /// A new update of the message at a sequence.
-fn new_update(chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) -> NewUpdate {
+pub(crate) fn new_update(chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) -> NewUpdate {
     NewUpdate {
         chat_id,
         user_id,
@@ -39,11 +39,11 @@ fn reaction(text: &str) -> Reaction {
     text.parse().expect("contracts react with valid texts")
 }
 
-fn edit(new: &str) -> UpdateAction {
+pub(crate) fn edit(new: &str) -> UpdateAction {
     UpdateAction::Edit(text(new))
 }
 
-fn react(with: &str) -> UpdateAction {
+pub(crate) fn react(with: &str) -> UpdateAction {
     UpdateAction::React(reaction(with))
 }
 

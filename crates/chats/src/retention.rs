@@ -5,9 +5,9 @@
 //! steps as `tidings admin chat retention`. Expired messages are then hidden, announced and purged like all others.
 //!
 //! The messages themselves record the progress. A chat whose oldest message has a short enough lifetime is skipped after
-//! one read, so a restarted pass soon arrives where the last one ended. If a crash interrupted the steps of a chat, its
-//! later messages keep their lifetime until they are the oldest ones. A pass then finds them: they are at most one
-//! [`PERIOD`] late.
+//! one read, or a few if entries of updates are older. So a restarted pass soon arrives where the last one ended. If a
+//! crash interrupted the steps of a chat, its later messages keep their lifetime until they are the oldest ones. A pass
+//! then finds them: they are at most one [`PERIOD`] late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,10 @@ const PERIOD: Duration = Duration::from_secs(24 * 3600);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// Pause after a step that changed messages, so that sends come first.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
+/// The first page of the search for the oldest message of a chat. Mostly it is the first entry.
+const FIRST: PageBounds = PageBounds { count: 1, bytes: 0 };
+/// The further pages. The bytes bound the messages of updates, which a page includes.
+const FURTHER: PageBounds = PageBounds { count: 500, bytes: 64 << 10 };
 /// Chats in one page of the walk.
 const CHATS_MAX: usize = 100;
 
@@ -109,28 +113,42 @@ impl Retention {
         }
     }
 
-    /// Whether the oldest message of a chat expires in time.
+    /// Whether the oldest message of a chat expires in time. Older entries of updates, and messages that wait for their
+    /// purge, say nothing about it.
     async fn is_applied(&self, chat_id: ChatId) -> Result<bool, StoreError> {
-        let oldest = PageBounds { count: 1, bytes: 0 };
-        let page = self.messages.after(chat_id, Sequence::ZERO, oldest, self.clock.now()).await?;
-        // Without a message in the page, the chat is empty, or the oldest one has expired and waits for its purge.
-        Ok(page.messages.iter().all(|message| {
-            let end = message.created_at + self.lifetime.as_duration();
-            message.expires_at.is_some_and(|expires_at| expires_at <= end)
-        }))
+        let (mut after, mut bounds) = (Sequence::ZERO, FIRST);
+        loop {
+            let page = self.messages.after(chat_id, after, bounds, self.clock.now()).await?;
+            if let Some(oldest) = page.messages.first() {
+                let end = oldest.created_at + self.lifetime.as_duration();
+                return Ok(oldest.expires_at.is_some_and(|expires_at| expires_at <= end));
+            }
+            if page.examined >= page.head {
+                return Ok(true);
+            }
+            (after, bounds) = (page.examined, FURTHER);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{Body, ClientMessageId, ContentType, Timestamp, UserId};
+    use domain::{Body, ClientMessageId, ContentType, Timestamp, UpdateAction, UserId};
     use memory::{ManualClock, MemoryStore};
-    use ports::{AppendOutcome, ChatWriter, Ids, MessageWriter, NewGroup, NewMessage, RandomIds};
+    use ports::{AppendOutcome, ChatWriter, Ids, MessageWriter, NewGroup, NewMessage, NewUpdate, RandomIds};
 
     use super::*;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
     const UNBOUNDED: PageBounds = PageBounds { count: usize::MAX, bytes: usize::MAX };
+
+    fn react() -> UpdateAction {
+        UpdateAction::React("👍".parse().unwrap())
+    }
+
+    fn unreact() -> UpdateAction {
+        UpdateAction::Unreact("👍".parse().unwrap())
+    }
 
     struct World {
         store: Arc<MemoryStore>,
@@ -173,6 +191,22 @@ mod tests {
             };
             let outcomes = self.store.append((0..count).map(|_| send()).collect()).await.unwrap();
             assert!(outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::New(_))));
+        }
+
+        async fn update(&self, (chat_id, user_id): (ChatId, UserId), target: u64, action: UpdateAction) {
+            let update = NewUpdate {
+                chat_id,
+                user_id,
+                client_message_id: ClientMessageId::from_bytes(RandomIds.ulid().to_bytes()),
+                update_id: RandomIds.ulid().into(),
+                target: Sequence(target),
+                action,
+                window: None,
+                ttl_max: None,
+                created_at: self.clock.now(),
+            };
+            let outcomes = self.store.commit(vec![update.into()]).await.unwrap();
+            assert!(matches!(outcomes[..], [AppendOutcome::New(_)]), "{outcomes:?}");
         }
 
         async fn pass(&self) -> (u64, u64) {
@@ -236,6 +270,33 @@ mod tests {
         world.store.purge_expired(world.clock.now());
         assert_eq!(world.pass().await, (1, 700 - step.messages as u64));
         assert_eq!(world.read(chat.0).await, []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_after_entries_of_updates_expire_in_time() {
+        let world = World::new();
+        let chat = world.group().await;
+        world.send(chat, 1).await;
+        for n in 0..2 * FURTHER.count {
+            world.update(chat, 1, if n % 2 == 0 { react() } else { unreact() }).await;
+        }
+        world.update(chat, 1, UpdateAction::Delete).await;
+        world.send(chat, 1).await;
+        world.store.purge_expired(world.clock.now());
+        assert_eq!(world.pass().await, (1, 1));
+        let sequence = 2 * FURTHER.count as u64 + 3;
+        assert_eq!(world.read(chat.0).await, [(sequence, Some(2.0))]);
+        assert_eq!(world.pass().await, (1, 0), "a second pass changes nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_chat_of_updates_alone_has_nothing_to_expire() {
+        let world = World::new();
+        let chat = world.group().await;
+        world.send(chat, 1).await;
+        world.update(chat, 1, UpdateAction::Delete).await;
+        world.store.purge_expired(world.clock.now());
+        assert_eq!(world.pass().await, (1, 0));
     }
 
     #[tokio::test(start_paused = true)]

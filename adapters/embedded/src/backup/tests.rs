@@ -2,8 +2,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contract::SampleData;
-use domain::{GroupInvites, UserId};
-use ports::{Clock, NewUser, RandomIds, SystemClock, UserKey, UserWriter};
+use domain::{Body, ContentType, GroupInvites, Sequence, UpdateAction, UserId};
+use ports::{
+    AppendOutcome, Clock, Ids, MessageWriter, NewEntry, NewUpdate, NewUser, RandomIds, SystemClock, UserKey, UserWriter,
+};
+use uuid::Uuid;
 
 use super::*;
 use crate::directory::FORMAT_VERSION;
@@ -44,6 +47,25 @@ pub(super) async fn peopled() -> Vec<u8> {
     bytes
 }
 
+/// Edits a message of the group, adds a reaction to it, and deletes another one.
+async fn update(store: &EmbeddedStore, people: &SampleData) {
+    let edit = UpdateAction::Edit(Body::new("edited".to_owned().try_into().unwrap(), ContentType::Text));
+    let react = UpdateAction::React("👍".parse().unwrap());
+    let updates = [(1, edit), (1, react), (2, UpdateAction::Delete)].map(|(target, action)| NewUpdate {
+        chat_id: people.group,
+        user_id: people.owner,
+        client_message_id: Uuid::new_v4().into(),
+        update_id: RandomIds.ulid().into(),
+        target: Sequence(target),
+        action,
+        window: None,
+        ttl_max: None,
+        created_at: SystemClock.now(),
+    });
+    let outcomes = store.commit(updates.map(NewEntry::Update).into()).await.unwrap();
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::New(_))), "{outcomes:?}");
+}
+
 type TableContents = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Every row of every table.
@@ -60,7 +82,7 @@ fn rows(tables: &Tables) -> Vec<(Table, TableContents)> {
 async fn a_store_comes_back_as_it_was() {
     let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(directory.path());
-    SampleData::make(&store, SystemClock.now()).await;
+    update(&store, &SampleData::make(&store, SystemClock.now()).await).await;
     let before = SystemClock.now();
     let mut backup = store.backup(VERSION).await.unwrap();
     backup.add_file("keys.json", b"secret".to_vec());
@@ -82,6 +104,7 @@ async fn a_store_comes_back_as_it_was() {
     let filled = expected.iter().filter(|(_, rows)| !rows.is_empty());
     let counts: BTreeMap<_, _> = filled.map(|(table, rows)| (table.name().to_owned(), rows.len() as u64)).collect();
     assert!(counts.len() > 12, "{counts:?}");
+    assert_eq!((counts["updates"], counts["reactions"]), (3, 1));
     assert_eq!(restored.tables, counts);
     store.close().await;
     let copy = open(other.path());

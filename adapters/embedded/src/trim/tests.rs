@@ -1,13 +1,13 @@
 use domain::limits::CONTENT_BYTES_MAX;
 use domain::{
     Body, ChatId, ContentType, EventBody, EventId, MessageId, PendingCode, RefreshAttempt, Sequence, Session,
-    SessionId, Ttl, UserId,
+    SessionId, Ttl, UpdateAction, UpdateKind, UserId,
 };
 use memory::ManualClock;
 use ports::{
     AppendOutcome, ChatWriter, CodeStore, DeadLetter, DeadLetterId, DeadLetterStore, EventLog, ExportedSend, Ids,
-    MessageReader, MessageWriter, Moved, NewGroup, NewMessage, Position, RandomIds, Receipt, Record, RequestKey,
-    RequestStore, SessionStore, Start, UndeliveredItem,
+    MessageReader, MessageWriter, Moved, NewGroup, NewMessage, NewUpdate, Position, RandomIds, Receipt, Record,
+    RequestKey, RequestStore, SessionStore, Start, UndeliveredItem,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -64,6 +64,22 @@ impl TrimFixture {
 
     async fn send(&self, message: NewMessage) -> AppendOutcome {
         self.store.append(vec![message]).await.unwrap()[0]
+    }
+
+    /// Commits an update of the message at a sequence.
+    async fn update(&self, n: u8, target: u64, action: UpdateAction) -> AppendOutcome {
+        let update = NewUpdate {
+            chat_id: self.chat_id,
+            user_id: self.sender_id,
+            client_message_id: Uuid::from_bytes([n; 16]).into(),
+            update_id: MessageId::from_bytes([n; 16]),
+            target: Sequence(target),
+            action,
+            window: None,
+            ttl_max: None,
+            created_at: self.clock.now(),
+        };
+        self.store.commit(vec![update.into()]).await.unwrap()[0]
     }
 
     /// Stores a session, a code and a request that expire at `end`, a day from now, and a dead letter.
@@ -268,6 +284,104 @@ async fn an_expired_message_leaves_no_content_but_its_send_key() {
     assert_eq!(next.sequence, Sequence(3));
 }
 
+fn react() -> UpdateAction {
+    UpdateAction::React("👍".parse().unwrap())
+}
+
+fn edit() -> UpdateAction {
+    UpdateAction::Edit(Body::new("other words".to_owned().try_into().unwrap(), Default::default()))
+}
+
+#[tokio::test]
+async fn updates_expire_with_their_message_and_their_send_keys_with_their_log_records() {
+    let subject = TrimFixture::new().await;
+    subject.send(subject.message(1, None)).await;
+    subject.send(subject.message(2, Ttl::from_secs(60))).await;
+    for (n, target, action) in [(3, 1, react()), (4, 2, react()), (5, 2, edit()), (6, 1, edit())] {
+        assert!(matches!(subject.update(n, target, action).await, AppendOutcome::New(_)));
+    }
+    let tables = [Table::Messages, Table::Updates, Table::Reactions, Table::Expiries, Table::SendKeys];
+    let rows = async || {
+        let mut rows = vec![];
+        for table in tables {
+            rows.push(subject.rows(table).await);
+        }
+        rows
+    };
+    assert_eq!(rows().await, [2, 4, 2, 3, 6]);
+    subject.clock.advance(Duration::from_millis(59_999));
+    subject.trim().await;
+    assert_eq!(rows().await, [2, 4, 2, 3, 6]);
+    subject.clock.advance(Duration::from_millis(1));
+    subject.trim().await;
+    assert_eq!(rows().await, [1, 2, 1, 0, 6]);
+    assert!(matches!(subject.update(5, 2, edit()).await, AppendOutcome::Duplicate(_)));
+
+    let mut consumer = subject.store.consumer("group").await.unwrap();
+    let records = consumer.next().await.unwrap();
+    let updates = records.iter().filter_map(|record| match &record.event.body {
+        EventBody::MessageUpdated { update, message } => Some((update.sequence.0, message.is_some())),
+        _ => None,
+    });
+    assert_eq!(updates.collect::<Vec<_>>(), [(3, true), (6, true)]);
+    let expired = EventBody::MessagesExpired { chat_id: subject.chat_id, sequences: vec![Sequence(2)] };
+    assert_eq!(subject.last_event().await, expired);
+
+    subject.clock.advance(RETENTION);
+    subject.trim().await;
+    assert_eq!(rows().await, [1, 2, 1, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_deleted_message_is_purged_and_its_deletion_stays() {
+    let subject = TrimFixture::new().await;
+    subject.send(subject.message(1, Ttl::from_secs(60))).await;
+    for (n, action) in [(2, react()), (3, UpdateAction::Delete)] {
+        assert!(matches!(subject.update(n, 1, action).await, AppendOutcome::New(_)));
+    }
+    subject.trim().await;
+    let rows = [Table::Messages, Table::MessagePlaces, Table::Reactions, Table::Updates];
+    for (table, left) in rows.into_iter().zip([0, 0, 0, 2]) {
+        assert_eq!(subject.rows(table).await, left, "{table:?}");
+    }
+    let expired = EventBody::MessagesExpired { chat_id: subject.chat_id, sequences: vec![Sequence(1)] };
+    assert_eq!(subject.last_event().await, expired);
+    let head = subject.store.head(subject.chat_id).await.unwrap().unwrap();
+    let last = head.last_message.unwrap();
+    assert_eq!((head.sequence, last.sequence, last.preview), (Sequence(3), Sequence(1), None));
+
+    subject.clock.advance(Duration::from_secs(60));
+    subject.trim().await;
+    assert_eq!((subject.rows(Table::Updates).await, subject.rows(Table::Expiries).await), (1, 0));
+    let records = subject.store.consumer("group").await.unwrap().next().await.unwrap();
+    let kinds = records.iter().filter_map(|record| match &record.event.body {
+        EventBody::MessageUpdated { update, message: None } => Some(update.kind.clone()),
+        _ => None,
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), [UpdateKind::Deleted]);
+}
+
+#[tokio::test]
+async fn expired_updates_that_have_lost_their_expiry_rows_are_found() {
+    let subject = TrimFixture::new().await;
+    subject.send(subject.message(1, Ttl::from_secs(60))).await;
+    subject.send(subject.message(2, None)).await;
+    for (n, target) in [(3, 1), (4, 2)] {
+        subject.update(n, target, react()).await;
+    }
+    let lose = subject.store.write(|tx| {
+        for key in tx.keys(Table::Expiries, &[])? {
+            tx.delete(Table::Expiries, &key);
+        }
+        Ok(())
+    });
+    lose.await.unwrap();
+    subject.clock.advance(Duration::from_secs(60) + WALK_GRACE);
+    let search = Search::new(subject.store.link().clone(), subject.clock.clone(), u64::MAX);
+    walk(search).await;
+    assert_eq!((subject.rows(Table::Messages).await, subject.rows(Table::Updates).await), (1, 1));
+}
+
 #[tokio::test]
 async fn sessions_codes_and_requests_are_purged_when_they_expire_and_not_before() {
     let subject = TrimFixture::new().await;
@@ -394,13 +508,13 @@ async fn expired_rows_that_have_lost_their_expiry_rows_are_found() {
         subject.send(subject.message(n, Ttl::from_secs(60 * u64::from(n)))).await;
     }
     subject.store_mortals(now + DAY).await;
-    let lose = |tx: &mut Tx<'_>| {
+    let lose = subject.store.write(|tx| {
         for key in tx.keys(Table::Expiries, &[])? {
             tx.delete(Table::Expiries, &key);
         }
         Ok(())
-    };
-    subject.store.write(lose).await.unwrap();
+    });
+    lose.await.unwrap();
     let link = subject.store.link().clone();
     let mut search = Search::new(link, subject.clock.clone(), u64::MAX);
     let tables = [Table::Messages, Table::Sessions, Table::Codes, Table::Requests, Table::DeadLetters];

@@ -7,13 +7,14 @@ use std::time::Duration;
 use domain::{
     Body, ChatCommand, ChatId, ChatUpdate, ClientMessageId, CodeDevice, ContentType, DeviceId, DirectPair, EventBody,
     MessageId, PendingCode, PushDevice, PushTarget, RefreshAttempt, Role, Sequence, Session, SessionId, Timestamp, Ttl,
-    UserId, WatermarkKind,
+    UpdateAction, UserId, WatermarkKind,
 };
 use memory::{ManualClock, MemoryStore, SequentialIds};
 use ports::{
-    BlockStore, ChatReader, ChatWriter, Clock, CodeStore, ContactStore, EventLog, MessageReader, MessageWriter,
-    NewDirectChat, NewGroup, NewMessage, Notice, NoticeStore, PageBounds, Position, PushDeviceStore, RequestKey,
-    RequestStore, SessionStore, Settled, StoredResponse, SystemClock, UnreadQuery, WatermarkStore,
+    BlockStore, ChatReader, ChatWriter, Clock, CodeStore, ContactStore, EventLog, MessageKey, MessageReader,
+    MessageWriter, NewDirectChat, NewEntry, NewGroup, NewMessage, NewUpdate, Notice, NoticeStore, PageBounds, Position,
+    PushDeviceStore, Record, RequestKey, RequestStore, SessionStore, Settled, StoredResponse, SystemClock, UnreadQuery,
+    WatermarkStore,
 };
 use proptest::prelude::*;
 use ulid::Ulid;
@@ -21,6 +22,8 @@ use uuid::Uuid;
 
 use crate::fixtures::open_at;
 
+/// The chat with the last message to expire.
+const LAST: u8 = 6;
 /// Maximum wait for the store's own thread to purge. It runs every second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -29,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 enum StoreOperation {
     CreateGroup { chat: u8, owner: u8, member: u8 },
     CreateDirect { one: u8, other: u8 },
-    Append(Vec<(u8, u8, u8, bool)>),
+    Commit(Vec<(u8, u8, u8, EntryChoice)>),
     Apply { chat: u8, actor: u8, command: u8, target: u8 },
     Advance { user: u8, chat: u8, read: bool, to: u64 },
     SignIn { user: u8, device: u8 },
@@ -51,13 +54,35 @@ enum StoreOperation {
     Restart,
 }
 
+/// An entry of a batch. Updates are of a message at a sequence.
+#[derive(Clone, Debug)]
+enum EntryChoice {
+    Message { other: bool },
+    Edit { target: u64, other: bool },
+    Delete { target: u64 },
+    React { target: u64, heart: bool },
+    Unreact { target: u64, heart: bool },
+}
+
+fn entry() -> impl Strategy<Value = EntryChoice> {
+    use EntryChoice::*;
+    let target = || 1u64..12;
+    prop_oneof![
+        5 => any::<bool>().prop_map(|other| Message { other }),
+        2 => (target(), any::<bool>()).prop_map(|(target, other)| Edit { target, other }),
+        1 => target().prop_map(|target| Delete { target }),
+        4 => (target(), any::<bool>()).prop_map(|(target, heart)| React { target, heart }),
+        2 => (target(), any::<bool>()).prop_map(|(target, heart)| Unreact { target, heart }),
+    ]
+}
+
 fn operation() -> impl Strategy<Value = StoreOperation> {
     use StoreOperation::*;
     let few = || 0u8..3;
     prop_oneof![
         2 => (few(), few(), few()).prop_map(|(chat, owner, member)| CreateGroup { chat, owner, member }),
         1 => (few(), few()).prop_map(|(one, other)| CreateDirect { one, other }),
-        6 => proptest::collection::vec((0u8..6, few(), 0u8..20, any::<bool>()), 1..8).prop_map(Append),
+        8 => proptest::collection::vec((0u8..6, few(), 0u8..40, entry()), 1..8).prop_map(Commit),
         5 => (0u8..6, few(), 0u8..8, few())
             .prop_map(|(chat, actor, command, target)| Apply { chat, actor, command, target }),
         3 => (few(), 0u8..6, any::<bool>(), 0u64..10)
@@ -116,6 +141,49 @@ fn notice(user_: u8, device_: u8, from: u64, due_at: Timestamp) -> Notice {
     }
 }
 
+/// An entry of a batch. A fifth of the messages have a ttl, and a few updates have one of the service.
+fn new_entry(chat_: u8, author: u8, id: u8, entry_id: MessageId, choice: EntryChoice, now: Timestamp) -> NewEntry {
+    let (chat_id, user_id) = (chat(chat_), user(author));
+    let client_message_id = ClientMessageId::from_bytes([id; 16]);
+    let body = |other| {
+        let content = if other { "other" } else { "content" }.to_owned().try_into().unwrap();
+        Body::new(content, if id % 2 == 0 { ContentType::Text } else { ContentType::Encrypted })
+    };
+    let reaction = |heart| if heart { "❤️" } else { "👍" }.parse().unwrap();
+    let (target, action) = match choice {
+        EntryChoice::Message { other } => {
+            let message = NewMessage {
+                chat_id,
+                sender_id: user_id,
+                client_message_id,
+                message_id: entry_id,
+                body: body(other),
+                ttl: (id % 5 == 0).then(|| Ttl::from_secs(60).unwrap()),
+                ttl_max: None,
+                created_at: now,
+                origin_connection_id: None,
+            };
+            return message.into();
+        }
+        EntryChoice::Edit { target, other } => (target, UpdateAction::Edit(body(other))),
+        EntryChoice::Delete { target } => (target, UpdateAction::Delete),
+        EntryChoice::React { target, heart } => (target, UpdateAction::React(reaction(heart))),
+        EntryChoice::Unreact { target, heart } => (target, UpdateAction::Unreact(reaction(heart))),
+    };
+    let update = NewUpdate {
+        chat_id,
+        user_id,
+        client_message_id,
+        update_id: entry_id,
+        target: Sequence(target),
+        action,
+        window: (id % 3 == 0).then_some(Duration::from_secs(5)),
+        ttl_max: (id % 7 == 0).then(|| Ttl::from_secs(70).unwrap()),
+        created_at: now,
+    };
+    update.into()
+}
+
 /// Runs one operation and returns its outcome as text.
 async fn perform<S>(store: &S, operation: &StoreOperation, step: u8, now: Timestamp) -> String
 where
@@ -146,22 +214,12 @@ where
             }
             None => String::new(),
         },
-        StoreOperation::Append(sends) => {
-            let send = |(index, (chat_id, sender, id, other)): (usize, (u8, u8, u8, bool))| NewMessage {
-                chat_id: chat(chat_id),
-                sender_id: user(sender),
-                client_message_id: ClientMessageId::from_bytes([id; 16]),
-                message_id: MessageId::from_bytes([[step; 8], [index as u8; 8]].concat().try_into().unwrap()),
-                body: Body::new(
-                    if other { "other" } else { "content" }.to_owned().try_into().unwrap(),
-                    if id % 2 == 0 { ContentType::Text } else { ContentType::Encrypted },
-                ),
-                ttl: (id % 5 == 0).then(|| Ttl::from_secs(60).unwrap()),
-                ttl_max: None,
-                created_at: now,
-                origin_connection_id: None,
+        StoreOperation::Commit(entries) => {
+            let entry = |(index, (chat_id, author, id, choice)): (usize, (u8, u8, u8, EntryChoice))| {
+                let entry_id = MessageId::from_bytes([[step; 8], [index as u8; 8]].concat().try_into().unwrap());
+                new_entry(chat_id, author, id, entry_id, choice, now)
             };
-            format!("{:?}", store.append(sends.into_iter().enumerate().map(send).collect()).await.unwrap())
+            format!("{:?}", store.commit(entries.into_iter().enumerate().map(entry).collect()).await.unwrap())
         }
         StoreOperation::Apply { chat: chat_id, actor, command, target } => {
             let user_id = user(target);
@@ -273,7 +331,7 @@ async fn read_chats<S>(store: &S, now: Timestamp) -> Vec<String>
 where
     S: ChatReader + MessageReader + WatermarkStore,
 {
-    let chats: Vec<_> = (0..6).map(chat).collect();
+    let chats: Vec<_> = (0..=LAST).map(chat).collect();
     let locations: Vec<_> = (0..3).flat_map(|n| chats.iter().map(move |chat_id| (user(n), *chat_id))).collect();
     let unread = |read| -> Vec<_> {
         let query = |(reader, chat_id): &(UserId, ChatId)| UnreadQuery { chat_id: *chat_id, reader: *reader, read };
@@ -289,9 +347,19 @@ where
     ];
     for chat_id in chats {
         read.push(format!("{:?}", store.members(chat_id).await.unwrap()));
-        let bounds = PageBounds { count: 7, bytes: 40 };
-        read.push(format!("{:?}", store.after(chat_id, Sequence(1), bounds, now).await.unwrap()));
+        for (after, count, bytes) in [(0, 1000, usize::MAX), (1, 7, 40), (3, 7, usize::MAX), (4, 1000, 1500)] {
+            let page = store.after(chat_id, Sequence(after), PageBounds { count, bytes }, now).await;
+            read.push(format!("{:?}", page.unwrap()));
+        }
         read.push(format!("{:?}", store.before(chat_id, Sequence(5), 3, now).await.unwrap()));
+        let messages = store.before(chat_id, Sequence(u64::MAX), 1000, now).await.unwrap();
+        let messages: Vec<_> = messages.iter().map(MessageKey::from).collect();
+        for n in 0..3 {
+            read.push(format!("{:?}", store.own_reactions(&messages, user(n)).await.unwrap()));
+        }
+        for message in messages {
+            read.push(format!("{:?}", store.reactions(message, Some(user(0)), 1).await.unwrap()));
+        }
     }
     for n in 0..3 {
         read.push(format!("{:?}", store.memberships(user(n)).await.unwrap()));
@@ -317,59 +385,87 @@ where
     read
 }
 
-/// All events of the log with their positions and times.
-async fn read_log(store: &impl EventLog) -> Vec<(Position, Timestamp, EventBody)> {
+/// All events of the log with their positions. Two parts are left out:
+///
+/// - the time of a change, which is that of the store's own clock
+/// - the message of an event. A log may return a later state than that of the commit, which readers return anyway.
+async fn read_log(store: &impl EventLog) -> Vec<(Position, Option<Timestamp>, String)> {
     let mut read = vec![];
     let mut consumer = store.consumer("reader").await.unwrap();
     while store.lag("reader").await.unwrap() > 0 {
-        let records = consumer.next().await.unwrap().into_iter();
-        read.extend(records.map(|record| (record.position, record.event.event_time, record.event.body.clone())));
+        for Record { position, event } in consumer.next().await.unwrap() {
+            let time = (!event.body.is_change()).then_some(event.event_time);
+            let body = match &event.body {
+                EventBody::MessagePersisted { message, .. } => format!("{:?}", MessageKey::from(message)),
+                EventBody::MessageUpdated { update, message } => {
+                    format!("{update:?} of {:?}", message.as_ref().map(MessageKey::from))
+                }
+                body => format!("{body:?}"),
+            };
+            read.push((position, time, body));
+        }
         consumer.commit().await.unwrap();
     }
     read
 }
 
-/// Waits until the log contains purge events for this many chats.
-async fn purged(store: &impl EventLog, mut chats: usize) {
+/// Waits until the log says that messages of a chat were purged.
+async fn purged(store: &impl EventLog, chat_id: ChatId) {
     let mut consumer = store.consumer("waiter").await.unwrap();
-    while chats > 0 {
+    let is_purge = |record: &Record| {
+        matches!(&record.event.body, EventBody::MessagesExpired { .. }) && record.event.body.chat_id() == chat_id
+    };
+    loop {
         let records = tokio::time::timeout(PATIENCE, consumer.next()).await.expect("the purge is told").unwrap();
-        chats -= records.iter().filter(|record| is_purge(&record.event.body)).count();
+        if records.iter().any(is_purge) {
+            return;
+        }
     }
 }
 
-fn is_purge(event: &EventBody) -> bool {
-    matches!(event, EventBody::MessagesExpired { .. })
+/// Creates a chat with a message that expires after all others.
+async fn send_last(store: &(impl ChatWriter + MessageWriter), now: Timestamp) {
+    let name = "last".to_owned().try_into().unwrap();
+    let created_by = user(0);
+    let group = NewGroup { chat_id: chat(LAST), name, created_by, members: vec![], created_at: now };
+    store.create_group(group).await.unwrap();
+    let entry_id = MessageId::from_bytes([0xff; 16]);
+    let NewEntry::Message(message) = new_entry(LAST, 0, 0, entry_id, EntryChoice::Message { other: false }, now) else {
+        unreachable!("it is a message");
+    };
+    store.append(vec![NewMessage { ttl: Ttl::from_secs(1000), ..message }]).await.unwrap();
 }
 
 async fn compare(path: &Path, operations: &[StoreOperation]) -> Result<(), TestCaseError> {
     let memory = MemoryStore::new(Arc::new(SequentialIds::default()));
     let start = SystemClock.now();
+    let mut now = start;
+    // The clock of the store stands still, so that its thread purges nothing between the operations.
     let clock = Arc::new(ManualClock::at(start));
     let mut embedded = open_at(path, clock.clone());
     for (step, operation) in operations.iter().enumerate() {
-        clock.advance(Duration::from_secs(1));
+        now = now + Duration::from_secs(1);
         if let StoreOperation::Restart = operation {
             embedded.close().await;
             embedded = open_at(path, clock.clone());
         }
-        let expected = perform(&memory, operation, step as u8, clock.now()).await;
-        let answered = perform(&embedded, operation, step as u8, clock.now()).await;
+        let expected = perform(&memory, operation, step as u8, now).await;
+        let answered = perform(&embedded, operation, step as u8, now).await;
         prop_assert_eq!(answered, expected, "step {} of {:?}", step, operation);
     }
-    let end = clock.now();
-    let later = end + Duration::from_secs(1800);
-    for at in [start, end, later] {
+    send_last(&memory, now).await;
+    send_last(&embedded, now).await;
+    let later = now + Duration::from_secs(1800);
+    for at in [start, now, later] {
         prop_assert_eq!(read_chats(&embedded, at).await, read_chats(&memory, at).await);
         prop_assert_eq!(read_users(&embedded, at).await, read_users(&memory, at).await);
     }
 
-    // The embedded store purges on its own thread when its clock advances.
+    // The embedded store purges on its own thread when its clock advances, in the order of expiry.
     clock.set(later);
     memory.purge_expired(later);
-    let expected = read_log(&memory).await;
-    purged(&embedded, expected.iter().filter(|(.., event)| is_purge(event)).count()).await;
-    prop_assert_eq!(read_log(&embedded).await, expected);
+    purged(&embedded, chat(LAST)).await;
+    prop_assert_eq!(read_log(&embedded).await, read_log(&memory).await);
     for at in [start, later] {
         prop_assert_eq!(read_chats(&embedded, at).await, read_chats(&memory, at).await);
     }

@@ -32,8 +32,8 @@ pub struct NewMessage {
 
 impl NewMessage {
     /// A digest of the parts that a retry must repeat, for stores to keep with the send key. It covers the requested
-    /// ttl, not the resulting expiry, so a retry still matches after the chat's message ttl or `ttl_max` has changed. 16 bytes of
-    /// SHA-256 make a second send with the same fingerprint infeasible.
+    /// ttl, not the resulting expiry, so a retry still matches after the chat's message ttl or `ttl_max` has changed. 16
+    /// bytes of SHA-256 make a second send with the same fingerprint infeasible.
     pub fn fingerprint(&self) -> [u8; 16] {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(&self.ttl.map_or(0, |ttl| ttl.as_duration().as_secs()).to_be_bytes());
@@ -171,10 +171,10 @@ impl SendRefusal {
 ///
 /// Sequences of a chat start at 1, grow by exactly 1, and become visible in order (G3). A refused or repeated send uses
 /// no sequence. The event has the number of its sequence and the changes of the chat before it
-/// ([`EventNumber`](domain::EventNumber)). The store keeps a send key for 7 days (`domain::limits::RETENTION`). An `Err` may hide a successful
-/// commit, so the caller retries with the same `client_message_id`. Batches of one caller that awaits each before the
-/// next commit in that order. The order of concurrent batches is undefined, and a store may refuse a batch that has lost
-/// the race for its chat several times. `ingest` has one batch of a chat in progress.
+/// ([`EventNumber`](domain::EventNumber)). The store keeps a send key for 7 days (`domain::limits::RETENTION`). An `Err`
+/// may hide a successful commit, so the caller retries with the same `client_message_id`. Batches of one caller that
+/// awaits each before the next commit in that order. The order of concurrent batches is undefined, and a store may
+/// refuse a batch that has lost the race for its chat several times. `ingest` has one batch of a chat in progress.
 ///
 /// An update is checked like a message, and then by [`domain::apply_update`] on the state of its message at the time of
 /// the commit. The new state of the message, the member's reactions, and the preview in the head are part of the commit.

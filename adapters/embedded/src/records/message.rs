@@ -52,7 +52,8 @@ row_enum!(ContentTypeRow for ContentType { Text, Markdown, Json, Encrypted });
 const STATE: u8 = 1;
 
 /// The record of a message. Its state follows it, if it was updated, then its metadata as JSON text up to the end of the
-/// row. So a message without both has the row of a version that knew none. `C` is the content: a text, or bytes that a reader skips.
+/// row. So a message without both has the row of a version that knew none. `C` is the content: a text, or bytes that a
+/// reader skips.
 #[derive(Serialize, Deserialize)]
 struct MessageRecord<C> {
     message_id: MessageId,
@@ -119,7 +120,8 @@ impl Glance {
 }
 
 /// The record of a head. The number of changes follows it, unless it is 0, so a chat without counted changes has the row
-/// of a version that counted none. If the last message is not the head, its sequence follows them. `P` is the preview: a text, or bytes that a reader skips.
+/// of a version that counted none. If the last message is not the head, the number is always there, and the sequence of
+/// the message follows it. `P` is the preview: a text, or bytes that a reader skips.
 #[derive(Serialize, Deserialize)]
 struct HeadRow<P> {
     sequence: u64,

@@ -3,7 +3,14 @@ import { test } from "node:test";
 
 import { ApiError, SendError, type ApiErrorCode, type SendErrorCode } from "@tidings/client";
 
-import { inWords, listed, notReachable, refusedSendInWords, signInInWords } from "../src/client/store/failures.js";
+import {
+  inWords,
+  listed,
+  notReachable,
+  refusedSendInWords,
+  refusedUpdateInWords,
+  signInInWords,
+} from "../src/client/store/failures.js";
 import { RequestKeys } from "../src/client/store/request-keys.js";
 
 const failed = (code: ApiErrorCode, message: string, details: Record<string, unknown> = {}) =>
@@ -60,4 +67,17 @@ test("a request has one key, and a changed request another one", () => {
   const first = keys.of({ name: "a", memberIds: [] });
   assert.notEqual(keys.of({ name: "b", memberIds: [] }), first);
   assert.equal(keys.of({ name: "a", memberIds: [] }), first);
+});
+
+test("a refused update names what was not done and why, but not if the message is as it was wanted", () => {
+  const words = (action: "edit" | "delete" | "react" | "unreact", code: SendErrorCode, reason: string) =>
+    refusedUpdateInWords(action, new SendError(`${code}: no`, code, { reason }), "Bob");
+  assert.equal(words("edit", "INVALID_OPERATION", "too_old"), "Your edit was not saved. It is too old to be changed.");
+  assert.equal(
+    words("delete", "NOT_FOUND", "message_not_found"),
+    "The message was not deleted. This message does not exist any more.",
+  );
+  assert.equal(words("react", "FORBIDDEN", "not_reachable"), "Your reaction was not saved. You cannot write to Bob.");
+  assert.equal(words("react", "CONFLICT", "already_reacted"), undefined);
+  assert.equal(words("unreact", "NOT_FOUND", "not_reacted"), undefined);
 });

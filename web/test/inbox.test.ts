@@ -9,6 +9,7 @@ import {
   withChats,
   withPush,
   withRead,
+  withUpdate,
   type Inbox,
 } from "../src/client/store/inbox.js";
 import { ADA, BOB, CHAT, chat, message } from "./fixtures.js";
@@ -29,6 +30,38 @@ test("a push counts once and shows as the last message", () => {
 test("a push that the server has counted already is not counted again", () => {
   const told = inboxOf(chat({ head_sequence: 5, my_read_sequence: 4, unread_count: 1 }));
   assert.equal(withPush(told, message(5), ADA).get(CHAT)?.unread_count, 1);
+});
+
+/** An update with sequence 6, of the message with sequence 5. */
+const update = {
+  chat_id: CHAT,
+  sequence: 6,
+  target_sequence: 5,
+  user_id: BOB,
+  kind: "edited",
+  created_at: "2026-01-05T13:00:00.000Z",
+} as const;
+
+test("an update moves the head, counts as no message, and its edit changes the preview of the last one", () => {
+  const before = withPush(inboxOf(chat({ head_sequence: 4, my_read_sequence: 4 })), message(5), ADA);
+  const edited = withUpdate(before, { update, message: message(5, { content: "better" }) }, message(5));
+  const { head_sequence, unread_count, last_message } = edited.get(CHAT) ?? chat();
+  assert.deepEqual([head_sequence, unread_count, last_message?.preview], [6, 1, "better"]);
+  const older = { update: { ...update, target_sequence: 3 }, message: message(3, { content: "better" }) };
+  assert.equal(withUpdate(before, older).get(CHAT)?.last_message?.preview, "message 5");
+});
+
+test("the preview of a deleted message is cleared at once", () => {
+  const before = withPush(inboxOf(chat({ head_sequence: 4 })), message(5), ADA);
+  const deleted = { update: { ...update, kind: "deleted" } as const };
+  assert.equal(withUpdate(before, deleted).get(CHAT)?.last_message, null);
+  assert.equal(withUpdate(before, deleted, message(4)).get(CHAT)?.last_message?.preview, "message 4");
+});
+
+test("an update that the server's state contains already changes nothing", () => {
+  const told = inboxOf(chat({ head_sequence: 6 }));
+  assert.equal(withUpdate(told, { update, message: message(5) }), told);
+  assert.equal(withUpdate(new Map(), { update, message: message(5) }).size, 0);
 });
 
 test("one's own messages, and what was read elsewhere, are not unread", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { drafts } from "../src/client/local/drafts.js";
-import { journal } from "../src/client/local/journal.js";
+import { drafts, openEdits } from "../src/client/local/drafts.js";
+import { journal, updateJournal } from "../src/client/local/journal.js";
 
 /** A minimal `localStorage`: its entries are its own properties. */
 class Kept {
@@ -40,6 +40,34 @@ test("sends are written down at once, and come back oldest first", () => {
   assert.deepEqual(journal.entries(), [entry("a", 1), entry("b", 2)]);
   journal.remove("a");
   assert.deepEqual(journal.entries(), [entry("b", 2)]);
+});
+
+test("an edit is there until it ends, apart from the draft of its chat", () => {
+  drafts.write("chat_1", "hel");
+  openEdits.write("chat_1", { sequence: 3, text: "" });
+  assert.deepEqual(openEdits.read("chat_1"), { sequence: 3, text: "" });
+  assert.equal(openEdits.read("chat_2"), undefined);
+  openEdits.write("chat_1", undefined);
+  assert.equal(openEdits.read("chat_1"), undefined);
+  openEdits.write("chat_1", { sequence: 3, text: "better" });
+  openEdits.clear();
+  assert.deepEqual([openEdits.read("chat_1"), drafts.read("chat_1")], [undefined, "hel"]);
+});
+
+test("updates are written down apart from sends", () => {
+  const edit = {
+    action: "edit",
+    content: "better",
+    clientMessageId: "u",
+    chatId: "chat_1",
+    sequence: 3,
+    queuedAt: 2,
+  } as const;
+  updateJournal.write(edit);
+  journal.write(entry("a", 1));
+  assert.deepEqual(updateJournal.entries(), [edit]);
+  updateJournal.clear();
+  assert.deepEqual([updateJournal.entries(), journal.entries()], [[], [entry("a", 1)]]);
 });
 
 test("forgetting sends leaves drafts alone, and the other way round", () => {

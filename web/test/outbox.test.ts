@@ -10,6 +10,7 @@ import {
   type Outbox,
   type OutboxEntry,
 } from "../src/client/store/outbox.js";
+import { EMPTY, withMessage, withoutSequences } from "../src/client/store/timeline.js";
 import { CHAT, message } from "./fixtures.js";
 
 function entry(clientMessageId: string, queuedAt: number): OutboxEntry {
@@ -19,7 +20,8 @@ function entry(clientMessageId: string, queuedAt: number): OutboxEntry {
 const two: Outbox = withEntry(withEntry([], entry("b", 2)), entry("a", 1));
 
 function shown(outbox: Outbox, messages = [message(1)]): string[] {
-  return pending(outbox, CHAT, messages).map(({ clientMessageId, state }) => `${clientMessageId} ${state}`);
+  const timeline = messages.reduce(withMessage, EMPTY);
+  return pending(outbox, CHAT, timeline).map(({ clientMessageId, state }) => `${clientMessageId} ${state}`);
 }
 
 test("sends stand in the order they were written", () => {
@@ -51,6 +53,14 @@ test("a refused send stays, with the reason, until it is thrown away", () => {
   assert.deepEqual(shown(withoutEntry(failed, "b")), ["a queued"]);
 });
 
+test("a send is over too if its message was deleted before it arrived", () => {
+  const deleted = withoutSequences(withMessage(EMPTY, message(7)), [7]);
+  assert.deepEqual(
+    pending(acked(two, "a", 7), CHAT, deleted).map(({ clientMessageId }) => clientMessageId),
+    ["b"],
+  );
+});
+
 test("sends of other chats are theirs", () => {
-  assert.deepEqual(pending(two, "chat_OTHER", []), []);
+  assert.deepEqual(pending(two, "chat_OTHER", EMPTY), []);
 });

@@ -7,6 +7,7 @@ import {
   duration,
   hueOf,
   initials,
+  moment,
   shortTime,
   timeLeft,
   typingWords,
@@ -34,6 +35,12 @@ test("somebody was seen some time ago", () => {
   assert.equal(ago(now - minutes(59), now), "59 minutes ago");
   assert.match(ago(now - minutes(120), now), /^today at /);
   assert.match(ago(now - minutes(60 * 24), now), /^yesterday at /);
+});
+
+test("a moment has its day and its time", () => {
+  assert.match(moment(new Date(2026, 5, 17, 9, 5).getTime(), now), /^today at 0?9:05/);
+  assert.match(moment(new Date(2026, 5, 16, 9, 5).getTime(), now), /^yesterday at 0?9:05/);
+  assert.match(moment(new Date(2025, 5, 14, 9, 5).getTime(), now), /^on .*2025 at 0?9:05/);
 });
 
 test("what is left of a life counts down and ends at nothing", () => {

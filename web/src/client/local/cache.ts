@@ -24,13 +24,19 @@ export const cache = {
     const covered = await read<Intervals | undefined>("covered", (store) => store.get(chatId));
     if (!covered) return EMPTY;
     const messages = await read<MessageWithStatus[]>("messages", (store) => store.getAll(inChat(chatId)));
-    return { messages, covered };
+    return { ...EMPTY, messages, covered };
   },
 
-  /** Stores messages and the covered intervals of their chat in one transaction. */
-  keepMessages: (chatId: string, messages: readonly MessageWithStatus[], covered: Intervals) =>
+  /** Stores messages, deletes those of the removed sequences, and stores the covered intervals, in one transaction. */
+  keepMessages: (
+    chatId: string,
+    messages: readonly MessageWithStatus[],
+    removed: readonly number[],
+    covered: Intervals,
+  ) =>
     change(["messages", "covered"], (store) => {
       messages.forEach((message) => store("messages").put(message));
+      removed.forEach((sequence) => store("messages").delete([chatId, sequence]));
       store("covered").put(covered, chatId);
     }),
   removeMessages: (chatId: string, sequences: readonly number[]) =>

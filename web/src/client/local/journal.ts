@@ -1,34 +1,44 @@
+import type { QueuedUpdate } from "@tidings/client";
+
 import type { OutboxEntry } from "../store/outbox.js";
 
-const PREFIX = "tidings.send.";
+/** What every entry of a journal has. */
+interface Entry {
+  readonly clientMessageId: string;
+  readonly queuedAt: number;
+}
 
 /**
  * Sends that the server has not accepted, stored synchronously when they leave the composer. The SDK stores its queue
  * too, but asynchronously, and the tab may be closed before that. Refused sends stay until they are retried or
  * discarded.
  */
-export const journal = {
-  write(entry: OutboxEntry): void {
-    localStorage.setItem(PREFIX + entry.clientMessageId, JSON.stringify(entry));
-  },
+export const journal = journalOf<OutboxEntry>("tidings.send.");
 
-  remove(clientMessageId: string): void {
-    localStorage.removeItem(PREFIX + clientMessageId);
-  },
+/** Updates of messages that the server has neither accepted nor refused, stored for the same reason. */
+export const updateJournal = journalOf<QueuedUpdate>("tidings.update.");
 
-  /** All entries, oldest first. */
-  entries(): OutboxEntry[] {
-    return keys()
-      .map((key) => JSON.parse(localStorage.getItem(key) ?? "null") as OutboxEntry | null)
-      .filter((entry) => entry !== null)
-      .sort((a, b) => a.queuedAt - b.queuedAt);
-  },
+function journalOf<T extends Entry>(prefix: string) {
+  const keys = () => Object.keys(localStorage).filter((key) => key.startsWith(prefix));
+  return {
+    write(entry: T): void {
+      localStorage.setItem(prefix + entry.clientMessageId, JSON.stringify(entry));
+    },
 
-  clear(): void {
-    keys().forEach((key) => localStorage.removeItem(key));
-  },
-};
+    remove(clientMessageId: string): void {
+      localStorage.removeItem(prefix + clientMessageId);
+    },
 
-function keys(): string[] {
-  return Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
+    /** All entries, oldest first. */
+    entries(): T[] {
+      return keys()
+        .map((key) => JSON.parse(localStorage.getItem(key) ?? "null") as T | null)
+        .filter((entry) => entry !== null)
+        .sort((a, b) => a.queuedAt - b.queuedAt);
+    },
+
+    clear(): void {
+      keys().forEach((key) => localStorage.removeItem(key));
+    },
+  };
 }

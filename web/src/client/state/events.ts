@@ -1,7 +1,7 @@
 import { client } from "../sdk.js";
 import { loadChat, noteGone, noteUpdated } from "./chats.js";
 import { tellWhileHidden } from "./hidden-page.js";
-import { inbox, pushToInbox, refreshInbox } from "./inbox.js";
+import { inbox, pushToInbox, refreshInbox, updateInInbox } from "./inbox.js";
 import { loadInvitations } from "./invitations.js";
 import { openChatId } from "./navigation.js";
 import { noteArrived, noteFailed, noteSent } from "./outbox.js";
@@ -9,9 +9,10 @@ import { forgetPresences, notePresences, noteTyping } from "./people.js";
 import { noteRead } from "./reading.js";
 import { loadReceipts, noteReceipt } from "./receipts.js";
 import { connection, me, phase } from "./session-state.js";
-import { forget, receive, resetTimeline } from "./timelines.js";
+import { forget, newestOf, receive, receiveUpdate, resetTimeline } from "./timelines.js";
 import { tell } from "./toasts.js";
 import { unlessUnreachable } from "./unless-unreachable.js";
+import { loadUpdateLimits, noteUpdateArrived, noteUpdateFailed, noteUpdateSent } from "./updates.js";
 
 /**
  * Applies the events of the SDK to the state of the page. `onSignedOut` is called when the session has ended elsewhere.
@@ -37,8 +38,18 @@ export function followEvents(onSignedOut: () => void): void {
     await unlessUnreachable(() => pushToInbox(message, me.peek()?.user_id ?? ""));
     if (message.sender_id !== me.peek()?.user_id) await tellWhileHidden(message);
   });
-  client.on("sent", noteSent);
-  client.on("failed", noteFailed);
+  client.on("updated", async (updated) => {
+    await receiveUpdate(updated, me.peek()?.user_id ?? "");
+    noteUpdateArrived(updated);
+    await unlessUnreachable(() => updateInInbox(updated, newestOf(updated.update.chat_id, updated.update.sequence)));
+  });
+  client.on("sent", (ack) => {
+    noteSent(ack);
+    noteUpdateSent(ack);
+  });
+  client.on("failed", (failed) => {
+    if (!noteUpdateFailed(failed)) noteFailed(failed);
+  });
   client.on("receipt", async (receipt) => {
     if (receipt.user_id !== me.peek()?.user_id) noteReceipt(receipt, receipt.chat_id);
     else await unlessUnreachable(() => noteRead(receipt.chat_id, receipt.read_sequence));
@@ -67,6 +78,7 @@ export function followEvents(onSignedOut: () => void): void {
 async function refresh(): Promise<void> {
   await unlessUnreachable(async () => {
     await refreshInbox();
+    await loadUpdateLimits();
     await loadInvitations();
     const open = openChatId();
     if (!open) return;

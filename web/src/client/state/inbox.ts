@@ -1,9 +1,9 @@
 import { computed, signal } from "@preact/signals";
-import type { ChatSummary, MessageWithStatus } from "@tidings/client";
+import type { ChatSummary, MessageUpdated, MessageWithStatus } from "@tidings/client";
 
 import { cache } from "../local/cache.js";
 import { client } from "../sdk.js";
-import { newestFirst, withChats, withPush, withRead, type Inbox } from "../store/inbox.js";
+import { newestFirst, withChats, withPush, withRead, withUpdate, type Inbox } from "../store/inbox.js";
 import { meet } from "./names.js";
 
 const PAGE = 100;
@@ -59,6 +59,13 @@ export async function putChat(chat: ChatSummary): Promise<void> {
 export async function pushToInbox(message: MessageWithStatus, myUserId: string): Promise<void> {
   if (inbox.peek().has(message.chat_id)) await show(withPush(inbox.peek(), message, myUserId));
   else await putChat(await client.api.chat(message.chat_id));
+}
+
+/** Applies an update of a message. `last` is the last message after it, if this device knows it. */
+export async function updateInInbox(updated: MessageUpdated, last: MessageWithStatus | undefined): Promise<void> {
+  const { chat_id: chatId } = updated.update;
+  if (inbox.peek().has(chatId)) await show(withUpdate(inbox.peek(), updated, last));
+  else await putChat(await client.api.chat(chatId));
 }
 
 /** Applies the user's read watermark of a chat. */

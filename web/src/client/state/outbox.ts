@@ -100,7 +100,7 @@ function dispatch(entry: OutboxEntry): void {
 }
 
 /** The id of the other member of a direct chat. */
-function otherMember(chatId: string): string | undefined {
+export function otherMember(chatId: string): string | undefined {
   const chat = inbox.peek().get(chatId);
   return chat?.type === "direct" ? chat.other_participants[0]?.user_id : undefined;
 }

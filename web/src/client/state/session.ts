@@ -1,10 +1,10 @@
 import { ApiError, type Me } from "@tidings/client";
 
 import { cache } from "../local/cache.js";
-import { drafts } from "../local/drafts.js";
 import { journal } from "../local/journal.js";
 import { claimTab } from "../local/tab.js";
 import { client, isGiven, useTokens } from "../sdk.js";
+import { forgetComposing } from "./composing.js";
 import { followEvents } from "./events.js";
 import { forgetGivenToken, givenTokens } from "./given-token.js";
 import { inbox, isInboxKnown, refreshInbox, restoreInbox } from "./inbox.js";
@@ -17,6 +17,7 @@ import { forgetPeople, watchInbox } from "./people.js";
 import { connection, me, phase } from "./session-state.js";
 import { forgetTimelines } from "./timelines.js";
 import { unlessUnreachable } from "./unless-unreachable.js";
+import { forgetUpdates, restoreUpdates } from "./updates.js";
 
 /** Whether this page is deleting the account. */
 let isDeleting = false;
@@ -148,6 +149,7 @@ async function become(user: Me): Promise<void> {
 async function open(): Promise<void> {
   await restoreInbox();
   await restoreOutbox();
+  await restoreUpdates();
   connection.value = "connecting";
   phase.value = { is: "ready" };
   // A device without known chats loads the whole inbox once, instead of each chat at its first message.
@@ -168,11 +170,12 @@ async function forgetLocally(): Promise<void> {
   inbox.value = new Map();
   isInboxKnown.value = false;
   outbox.value = [];
+  forgetUpdates();
   forgetAllNotes();
   invitations.value = [];
   forgetTimelines();
   forgetPeople();
   journal.clear();
-  drafts.clear();
+  forgetComposing();
   await cache.clear();
 }

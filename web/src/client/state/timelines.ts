@@ -1,11 +1,12 @@
 import { signal, type Signal } from "@preact/signals";
-import type { MessageWithStatus } from "@tidings/client";
+import type { MessageUpdated, MessageWithStatus } from "@tidings/client";
 
 import { cache } from "../local/cache.js";
 import { client } from "../sdk.js";
 import {
   EMPTY,
   expiredAt,
+  messageAt,
   nextExpiry,
   pieceAfter,
   pieceAround,
@@ -13,10 +14,12 @@ import {
   segmentAt,
   withMessage,
   withPiece,
+  withUpdate,
   withoutSequences,
   type Piece,
   type Timeline,
 } from "../store/timeline.js";
+import { endEditOf } from "./composing.js";
 
 const PAGE = 50;
 /** Browser timers are limited to 32 bits. */
@@ -50,9 +53,14 @@ export function restoreTimeline(chatId: string): Promise<void> {
 /** Applies a pushed message. Resolves when it is cached. */
 export async function receive(message: MessageWithStatus): Promise<void> {
   await restoreTimeline(message.chat_id);
-  const next = withMessage(timelineOf(message.chat_id).peek(), message);
-  show(message.chat_id, next);
-  await cache.keepMessages(message.chat_id, [message], next.covered);
+  await apply(message.chat_id, withMessage(timelineOf(message.chat_id).peek(), message), [message.sequence]);
+}
+
+/** Applies an update of a message. Resolves when it is cached, and the content of a deleted message is not. */
+export async function receiveUpdate(updated: MessageUpdated, myUserId: string): Promise<void> {
+  const { chat_id: chatId, target_sequence: target } = updated.update;
+  await restoreTimeline(chatId);
+  await apply(chatId, withUpdate(timelineOf(chatId).peek(), updated, myUserId), [target]);
 }
 
 /** Removes expired messages. */
@@ -96,6 +104,11 @@ export async function resetTimeline(chatId: string): Promise<void> {
   show(chatId, EMPTY);
 }
 
+/** The last message below a sequence, if nothing between them is missing here. */
+export function newestOf(chatId: string, below: number): MessageWithStatus | undefined {
+  return segmentAt(timelineOf(chatId).peek(), below)?.messages.findLast(({ sequence }) => sequence < below);
+}
+
 /** The number of messages of other members above a sequence, if all messages up to the head are known here. */
 export function countUnread(chatId: string, above: number, head: number, myUserId: string): number | undefined {
   const segment = segmentAt(timelineOf(chatId).peek(), head);
@@ -113,13 +126,22 @@ export function forgetTimelines(): void {
 
 async function put(chatId: string, piece: Piece): Promise<void> {
   await restoreTimeline(chatId);
-  const next = withPiece(timelineOf(chatId).peek(), piece);
+  const sequences = piece.messages.map((message) => message.sequence);
+  await apply(chatId, withPiece(timelineOf(chatId).peek(), piece), sequences);
+}
+
+/** Shows a timeline, and caches the messages of the sequences that may have changed. */
+async function apply(chatId: string, next: Timeline, sequences: readonly number[]): Promise<void> {
   show(chatId, next);
-  await cache.keepMessages(chatId, piece.messages, next.covered);
+  const kept = sequences.flatMap((sequence) => messageAt(next, sequence) ?? []);
+  const removed = sequences.filter((sequence) => next.removed.has(sequence));
+  endEditOf(chatId, removed);
+  await cache.keepMessages(chatId, kept, removed, next.covered);
 }
 
 async function drop(chatId: string, timeline: Timeline, sequences: readonly number[]): Promise<void> {
   show(chatId, withoutSequences(timeline, sequences));
+  endEditOf(chatId, sequences);
   if (sequences.length > 0) await cache.removeMessages(chatId, sequences);
 }
 

@@ -1,4 +1,4 @@
-import { ApiError, type SendError } from "@tidings/client";
+import { ApiError, type SendError, type UpdateAction } from "@tidings/client";
 
 /** A remedy for a failure, besides a retry. */
 export type Remedy = "unblock" | "none";
@@ -71,6 +71,37 @@ export function refusedSendInWords(failure: SendError, other: string): { text: s
       return { text: sentence(failure) };
   }
 }
+
+/**
+ * The refusal of an update as a text; nothing if the message is already as the user wanted it. `other` is the member of
+ * a direct chat.
+ */
+export function refusedUpdateInWords(
+  action: UpdateAction["action"],
+  failure: SendError,
+  other: string,
+): string | undefined {
+  const reason = failure.details["reason"];
+  if (reason === "already_reacted" || reason === "not_reacted") return undefined;
+  const why = typeof reason === "string" ? UPDATE_REASONS[reason] : undefined;
+  return `${NOT_DONE[action]} ${why ?? refusedSendInWords(failure, other).text}`;
+}
+
+const NOT_DONE: Record<UpdateAction["action"], string> = {
+  edit: "Your edit was not saved.",
+  delete: "The message was not deleted.",
+  react: "Your reaction was not saved.",
+  unreact: "Your reaction was not removed.",
+};
+
+const UPDATE_REASONS: Record<string, string> = {
+  message_not_found: "This message does not exist any more.",
+  not_the_author: "Only its author can edit a message.",
+  may_not_delete: "Only its author and the admins of the group can delete a message.",
+  too_old: "It is too old to be changed.",
+  too_many_kinds: "This message has as many different reactions as it can have.",
+  too_many_reactions: "You have as many reactions on this message as you can have.",
+};
 
 function refusalInWords(failure: ApiError, nameOf: NameOf): string {
   const { reason } = failure.details;

@@ -1,4 +1,4 @@
-import type { ChatSummary, MessageWithStatus } from "@tidings/client";
+import type { ChatSummary, MessageUpdated, MessageWithStatus } from "@tidings/client";
 
 /** The chats of the user, by id. */
 export type Inbox = ReadonlyMap<string, ChatSummary>;
@@ -42,15 +42,24 @@ export function withPush(inbox: Inbox, message: MessageWithStatus, myUserId: str
     ...chat,
     head_sequence: message.sequence,
     last_message_at: message.created_at,
-    last_message: {
-      message_id: message.message_id,
-      sequence: message.sequence,
-      sender_id: message.sender_id,
-      preview: preview(message),
-      created_at: message.created_at,
-    },
+    last_message: lastMessage(message),
     unread_count: chat.unread_count + (isUnread ? 1 : 0),
   });
+}
+
+/**
+ * Applies an update of a message: it moves the head, and changes the preview if it is of the last message. `last` is
+ * the last message of the chat after the update, if this device knows it. An update at or below the head changes
+ * nothing, because the server's state contains it.
+ */
+export function withUpdate(inbox: Inbox, { update, message }: MessageUpdated, last?: MessageWithStatus): Inbox {
+  const chat = inbox.get(update.chat_id);
+  if (!chat || update.sequence <= chat.head_sequence) return inbox;
+  const isLast = chat.last_message?.sequence === update.target_sequence;
+  // Without its message the preview is cleared at once; the server names the message before it.
+  const after = message ?? last;
+  const changed = isLast ? { last_message: after ? lastMessage(after) : null } : {};
+  return new Map(inbox).set(update.chat_id, { ...chat, head_sequence: update.sequence, ...changed });
 }
 
 /**
@@ -103,7 +112,13 @@ function unreadOf(chat: Pick<ChatSummary, "unread_count" | "unread_count_exact">
   return { unread_count: chat.unread_count, unread_count_exact: chat.unread_count_exact ?? true };
 }
 
-function preview(message: MessageWithStatus): string | null {
+function lastMessage(message: MessageWithStatus): NonNullable<ChatSummary["last_message"]> {
+  const { message_id, sequence, sender_id, created_at } = message;
+  return { message_id, sequence, sender_id, preview: preview(message), created_at };
+}
+
+/** The beginning of a message as lists show it; nothing of an encrypted one. */
+export function preview(message: Pick<MessageWithStatus, "content" | "content_type">): string | null {
   if (message.content_type === "application/vnd.tidings.encrypted") return null;
   return [...message.content].slice(0, PREVIEW_CHARS_MAX).join("");
 }

@@ -1,6 +1,6 @@
-import type { MessageWithStatus } from "@tidings/client";
-
 import type { Remedy } from "./failures.js";
+import { intervalAt } from "./intervals.js";
+import type { Timeline } from "./timeline.js";
 
 /** A send of this device that is not in the timeline yet. */
 export interface OutboxEntry {
@@ -55,14 +55,18 @@ export function withoutEntry(outbox: Outbox, clientMessageId: string): Outbox {
 }
 
 /** The sends of a chat that its timeline does not show: a message shows once, as a send or as a message. */
-export function pending(outbox: Outbox, chatId: string, messages: readonly MessageWithStatus[]): OutboxEntry[] {
-  const ids = new Set(messages.map((message) => message.client_message_id));
-  const sequences = new Set(messages.map((message) => message.sequence));
+export function pending(
+  outbox: Outbox,
+  chatId: string,
+  timeline: Pick<Timeline, "messages" | "covered">,
+): OutboxEntry[] {
+  const ids = new Set(timeline.messages.map((message) => message.client_message_id));
   return outbox.filter(
     (entry) =>
       entry.chatId === chatId &&
       !ids.has(entry.clientMessageId) &&
-      !(entry.sequence !== undefined && sequences.has(entry.sequence)),
+      // The message of a covered sequence is shown, or was deleted meanwhile.
+      !(entry.sequence !== undefined && intervalAt(timeline.covered, entry.sequence)),
   );
 }
 

@@ -1,21 +1,24 @@
-import type { MessageWithStatus } from "@tidings/client";
+import { newer, withUpdated, type MessageUpdated, type MessageWithStatus } from "@tidings/client";
 
 import { intervalAt, withInterval, type Interval, type Intervals } from "./intervals.js";
 
 /**
  * The messages of one chat on this device.
  *
- * `messages` has each sequence once, in order. `covered` are the intervals of sequences that are fully known: inside
- * one nothing is missing, and a sequence without a message has expired. Sequences between intervals have not been
- * loaded yet.
+ * `messages` has each sequence once, in order, in the latest state that this device has seen. `covered` are the
+ * intervals of sequences that are fully known: inside one nothing is missing, and a sequence without a message is that
+ * of an update, or its message was deleted or has expired. Sequences between intervals have not been loaded yet. A
+ * message between intervals was updated before its page was loaded.
  */
 export interface Timeline {
   readonly messages: readonly MessageWithStatus[];
   readonly covered: Intervals;
+  /** The removed sequences: a page of history that was requested before a removal may still contain its message. */
+  readonly removed: ReadonlySet<number>;
 }
 
 /** A timeline without any known sequence. */
-export const EMPTY: Timeline = { messages: [], covered: [] };
+export const EMPTY: Timeline = { messages: [], covered: [], removed: new Set() };
 
 /** A part of the history, complete within `covered`. */
 export interface Piece {
@@ -23,15 +26,17 @@ export interface Piece {
   readonly covered: Interval;
 }
 
-/** Adds received messages. A known message is replaced, so it shows once however often it arrives. */
+/**
+ * Adds received messages. A message shows once however often it arrives, and of two copies the one in the later state.
+ */
 export function withPiece(timeline: Timeline, piece: Piece): Timeline {
   const bySequence = new Map(timeline.messages.map((message) => [message.sequence, message]));
   for (const message of piece.messages) {
-    const known = bySequence.get(message.sequence);
-    // A push has no status, so keep the status from a page of history.
-    bySequence.set(message.sequence, known?.status && !message.status ? { ...message, status: known.status } : message);
+    if (timeline.removed.has(message.sequence)) continue;
+    bySequence.set(message.sequence, newer(bySequence.get(message.sequence), message));
   }
   return {
+    ...timeline,
     messages: [...bySequence.values()].sort((a, b) => a.sequence - b.sequence),
     covered: withInterval(timeline.covered, piece.covered),
   };
@@ -42,10 +47,24 @@ export function withMessage(timeline: Timeline, message: MessageWithStatus): Tim
   return withPiece(timeline, { messages: [message], covered: { from: message.sequence, to: message.sequence } });
 }
 
-/** Removes expired messages. Their sequences stay covered, because they are known to be empty. */
+/** Applies an update of a message. The update has a sequence of its own, which is covered and has no message. */
+export function withUpdate(timeline: Timeline, updated: MessageUpdated, myUserId: string): Timeline {
+  const { sequence, target_sequence: target } = updated.update;
+  const message = withUpdated(messageAt(timeline, target), updated, myUserId);
+  const left = message ? timeline : withoutSequences(timeline, [target]);
+  return withPiece(left, { messages: message ? [message] : [], covered: { from: sequence, to: sequence } });
+}
+
+/** Removes deleted and expired messages. Their sequences stay covered, because they are known to be empty. */
 export function withoutSequences(timeline: Timeline, sequences: readonly number[]): Timeline {
   const gone = new Set(sequences);
-  return { ...timeline, messages: timeline.messages.filter((message) => !gone.has(message.sequence)) };
+  const messages = timeline.messages.filter((message) => !gone.has(message.sequence));
+  return { ...timeline, messages, removed: new Set([...timeline.removed, ...gone]) };
+}
+
+/** The message with a sequence, if this device has it. */
+export function messageAt(timeline: Timeline, sequence: number): MessageWithStatus | undefined {
+  return timeline.messages.find((message) => message.sequence === sequence);
 }
 
 /** The sequences of messages that have expired at `now`. */

@@ -36,6 +36,13 @@ export function ago(at: number, now: number): string {
   return `on ${dayName(at, now)}`;
 }
 
+/** A moment in words: today at 14:05, yesterday at 14:05, on 3 March at 14:05. */
+export function moment(at: number, now: number): string {
+  const days = daysBetween(at, now);
+  const day = days === 0 ? "today" : days === 1 ? "yesterday" : `on ${dayName(at, now)}`;
+  return `${day} at ${timeOfDay(at)}`;
+}
+
 /** The remaining lifetime of a message, short: 42s, 5m, 3h, 2d. */
 export function timeLeft(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));

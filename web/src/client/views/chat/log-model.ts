@@ -3,6 +3,7 @@ import { ApiError } from "@tidings/client";
 
 import { inbox } from "../../state/inbox.js";
 import { loadAfter, loadAround, loadBefore, loadNewest, restoreTimeline, timelineOf } from "../../state/timelines.js";
+import { withUpdatesOf } from "../../state/updates.js";
 import { lastSegment, segmentAt, type Piece } from "../../store/timeline.js";
 import { hasAbove, hasBelow, visible, widenedDown, widenedUp, windowAround, type Window } from "../../store/window.js";
 
@@ -34,8 +35,10 @@ export class LogModel {
 
   private readonly piece = computed(() => segmentAt(timelineOf(this.chatId).value, this.target.value) ?? NOTHING);
 
-  /** The messages on the page. */
-  readonly messages = computed(() => visible(this.piece.value.messages, this.window.value));
+  private readonly loaded = computed(() => visible(this.piece.value.messages, this.window.value));
+
+  /** The messages on the page, as they will be after the pending updates of this device. */
+  readonly messages = computed(() => withUpdatesOf(this.chatId, this.loaded.value));
 
   /** Whether there are messages above the window. */
   readonly hasOlder = computed(

@@ -25,8 +25,7 @@ export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others:
   const { model, chat, me, others } = props;
   const element = useRef<HTMLDivElement>(null);
   const messages = model.messages.value;
-  const all = timelineOf(chat.chat_id).value.messages;
-  const sends = model.isCut.value ? [] : pending(outbox.value, chat.chat_id, all);
+  const sends = model.isCut.value ? [] : pending(outbox.value, chat.chat_id, timelineOf(chat.chat_id).value);
   const notes = notesOf(chat.chat_id);
   const [above, below] = [model.hasOlder.value, model.hasNewer.value];
   const items = useMemo(

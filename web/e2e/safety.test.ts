@@ -52,7 +52,8 @@ test("a message and a person are reported", async () => {
     if (request.url().endsWith("/api/v1/reports")) reports.push(request.postDataJSON());
   });
   await page.locator(".bubble", { hasText: "buy this" }).hover();
-  await page.getByRole("button", { name: "Report this message" }).click();
+  await page.getByRole("button", { name: "Message actions" }).click();
+  await page.getByRole("menuitem", { name: "Report this message" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Comment (optional)").fill("every day");
   assert.deepEqual(await barriers(page), []);

@@ -9,6 +9,7 @@ import { Composer } from "./composer.js";
 import { ChatHeader } from "./header.js";
 import { Log } from "./log.js";
 import { LogModel } from "./log-model.js";
+import { MessageActions } from "./message-actions.js";
 import { Reporting } from "./reporting.js";
 import { SeenBy } from "./seen-by.js";
 
@@ -40,6 +41,7 @@ function OpenChat({ chat, me }: { chat: ChatSummary; me: Me }) {
       <ChatHeader chat={chat} />
       <Log model={model} chat={chat} me={me} others={others} />
       <Composer chat={chat} onSend={() => void model.toNewest()} />
+      <MessageActions model={model} />
       <Reporting />
       {chat.type === "group" && <SeenBy chatId={chat.chat_id} others={others} />}
     </main>

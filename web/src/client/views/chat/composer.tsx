@@ -1,20 +1,26 @@
 import type { ChatSummary } from "@tidings/client";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
-import { drafts } from "../../local/drafts.js";
+import { draftOf, editOf, writeDraft, writeEdit } from "../../state/composing.js";
 import { send } from "../../state/outbox.js";
+import { lastEditableIn, saveEdit, shownMessage } from "../../state/updates.js";
 import { duration } from "../../store/words.js";
 import { IconButton } from "../../ui/button.js";
+import { Icon } from "../../ui/icon.js";
 import { useTyping } from "./use-typing.js";
 
 const BYTES_MAX = 4096;
 const LINES_MAX_PX = 160;
 const encoder = new TextEncoder();
 
-/** The input for messages. Every keystroke is stored; Enter sends, Shift Enter inserts a line break. */
+/**
+ * The input for messages and edits. Every keystroke is stored; Enter sends, Shift Enter inserts a line break. The arrow
+ * up in an empty input edits the last message of the user, Escape ends an edit.
+ */
 export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => void }) {
   const chatId = chat.chat_id;
-  const [text, setText] = useState(() => drafts.read(chatId));
+  const edit = editOf(chatId);
+  const text = edit ? edit.text : draftOf(chatId);
   const input = useRef<HTMLTextAreaElement>(null);
   const typing = useTyping(chatId);
   const excess = encoder.encode(text.trim()).length - BYTES_MAX;
@@ -32,18 +38,26 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
   }, [text]);
 
   const change = (next: string) => {
-    drafts.write(chatId, next);
-    setText(next);
+    if (edit) return writeEdit(chatId, { ...edit, text: next });
+    writeDraft(chatId, next);
     typing.typed(next);
+  };
+  const editLast = () => {
+    const last = lastEditableIn(chatId);
+    if (last) writeEdit(chatId, { sequence: last.sequence, text: last.content });
+    return last !== undefined;
   };
   const submit = () => {
     if (!canSend) return;
-    // The send is in the journal before the draft is removed.
-    send(chatId, text.trim());
-    typing.sent();
-    drafts.write(chatId, "");
-    setText("");
-    onSend();
+    // The send or the edit is in the journal before its text is removed.
+    if (edit) {
+      saveEdit(chatId, edit);
+    } else {
+      send(chatId, text.trim());
+      typing.sent();
+      writeDraft(chatId, "");
+      onSend();
+    }
     input.current?.focus();
   };
 
@@ -55,11 +69,20 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
         submit();
       }}
     >
+      {edit && (
+        <div class="composer-edit">
+          <Icon name="compose" size={16} />
+          <span class="composer-edit-text">
+            <strong>Editing</strong> <bdi>{shownMessage(chatId, edit.sequence)?.content}</bdi>
+          </span>
+          <IconButton icon="close" label="Cancel the edit" size={16} onClick={() => writeEdit(chatId, undefined)} />
+        </div>
+      )}
       <div class="composer-box">
         <textarea
           ref={input}
           rows={1}
-          aria-label="Message"
+          aria-label={edit ? "Edited message" : "Message"}
           dir="auto"
           placeholder={
             chat.message_ttl_seconds ? `Message, disappears after ${duration(chat.message_ttl_seconds)}` : "Message"
@@ -67,6 +90,12 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
           value={text}
           onInput={(event) => change(event.currentTarget.value)}
           onKeyDown={(event) => {
+            if (event.key === "Escape" && edit) {
+              // Escape leaves the chat otherwise.
+              event.stopPropagation();
+              writeEdit(chatId, undefined);
+            }
+            if (event.key === "ArrowUp" && text === "" && !edit && editLast()) event.preventDefault();
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
             // On-screen keyboards have no Shift Enter.
             if (!matchMedia("(pointer: fine)").matches) return;
@@ -74,7 +103,13 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
             submit();
           }}
         />
-        <IconButton icon="send" label="Send" type="submit" class="send" disabled={!canSend} />
+        <IconButton
+          icon={edit ? "check" : "send"}
+          label={edit ? "Save the edit" : "Send"}
+          type="submit"
+          class="send"
+          disabled={!canSend}
+        />
       </div>
       {excess > 0 && (
         <p class="composer-error" role="alert">
@@ -84,4 +119,9 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
       )}
     </form>
   );
+}
+
+/** Moves the focus to the composer of the open chat. */
+export function focusComposer(): void {
+  document.querySelector<HTMLElement>(".composer textarea")?.focus();
 }

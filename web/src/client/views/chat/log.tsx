@@ -18,6 +18,7 @@ import { Avatar } from "../../ui/avatar.js";
 import { IconButton } from "../../ui/button.js";
 import { BubbleView } from "./bubble.js";
 import type { LogModel } from "./log-model.js";
+import { useMessageMenu } from "./use-message-menu.js";
 import { useScroll } from "./use-scroll.js";
 
 /** The messages of a chat, scrollable in both directions. */
@@ -49,6 +50,7 @@ export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others:
     ],
   );
   const isAtEnd = useScroll(element, model, chat);
+  const menu = useMessageMenu();
   const common = commonWatermarks(watermarksOf(chat.chat_id), others);
   const typers = [...(typing.value.get(chat.chat_id) ?? [])].map(nameOf);
 
@@ -60,7 +62,19 @@ export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others:
 
   return (
     <div class="log-frame">
-      <div class="log" ref={element} role="log" aria-label="Messages" tabIndex={0} aria-busy={!model.isOpen.value}>
+      <p id="log-hint" hidden>
+        The arrow keys move between messages, Enter opens the actions of one.
+      </p>
+      <div
+        class="log"
+        ref={element}
+        role="log"
+        aria-label="Messages"
+        aria-describedby="log-hint"
+        tabIndex={0}
+        aria-busy={!model.isOpen.value}
+        {...menu}
+      >
         <div class="log-content">
           <Beginning model={model} chat={chat} isEmpty={items.every((item) => item.kind === "note")} />
           {items.map((item) => (

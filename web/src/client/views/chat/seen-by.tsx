@@ -1,10 +1,9 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-import { nameOf } from "../../state/names.js";
 import { watermarksOf } from "../../state/receipts.js";
-import { Avatar } from "../../ui/avatar.js";
 import { Dialog } from "../../ui/dialog.js";
+import { People } from "./people.js";
 
 /** The message with an open "seen by" dialog. */
 export const askedSequence = signal<number | undefined>(undefined);
@@ -23,22 +22,5 @@ export function SeenBy({ chatId, others }: { chatId: string; others: readonly st
       <People title="Delivered to" userIds={has.filter((userId) => !hasRead.includes(userId))} />
       <People title="Not yet with" userIds={others.filter((userId) => !has.includes(userId))} />
     </Dialog>
-  );
-}
-
-function People({ title, userIds }: { title: string; userIds: readonly string[] }) {
-  if (userIds.length === 0) return null;
-  return (
-    <section class="seen">
-      <h3>{title}</h3>
-      <ul class="people" aria-label={title}>
-        {userIds.map((userId) => (
-          <li key={userId} class="person">
-            <Avatar id={userId} name={nameOf(userId)} size={32} />
-            <span>{nameOf(userId)}</span>
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }

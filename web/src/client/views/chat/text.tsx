@@ -4,22 +4,32 @@ const EMOJI_ONLY =
   /^(?:\p{Extended_Pictographic}\u{fe0f}?(?:\u{200d}\p{Extended_Pictographic}\u{fe0f}?)*|\p{Emoji_Modifier}|\s){1,12}$/u;
 
 /** The text of a message. Markdown is rendered; elsewhere addresses become links, and everything else is plain text. */
-export function Text({ content, contentType }: { content: string; contentType: string }) {
+export function Text({ id, content, contentType }: { id: string; content: string; contentType: string }) {
   switch (contentType) {
     case "application/vnd.tidings.encrypted":
-      return <span class="text text-quiet">Encrypted message</span>;
+      return <span id={id} class="text text-quiet">Encrypted message</span>;
     case "application/json":
-      return <code class="text text-code">{content}</code>;
+      return (
+        <code id={id} class="text text-code">
+          {content}
+        </code>
+      );
     case "text/markdown":
       return (
-        <div class="text text-markdown">
+        <div id={id} class="text text-markdown">
           <Blocks blocks={parseMarkdown(content)} />
         </div>
       );
   }
-  if (EMOJI_ONLY.test(content)) return <span class="text text-emoji">{content}</span>;
+  if (EMOJI_ONLY.test(content)) {
+    return (
+      <span id={id} class="text text-emoji">
+        {content}
+      </span>
+    );
+  }
   return (
-    <span class="text">
+    <span id={id} class="text">
       <Inlines parts={withLinks(content)} />
     </span>
   );

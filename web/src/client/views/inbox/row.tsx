@@ -1,13 +1,15 @@
 import type { ChatSummary, Me } from "@tidings/client";
 
-import { drafts } from "../../local/drafts.js";
 import { now } from "../../state/clock.js";
+import { draftOf } from "../../state/composing.js";
 import { go } from "../../state/navigation.js";
 import { nameOf } from "../../state/names.js";
 import { outbox } from "../../state/outbox.js";
 import { presences, typing } from "../../state/people.js";
+import { updates } from "../../state/updates.js";
 import { badge, chatName } from "../../store/inbox.js";
 import { routeHash } from "../../store/route.js";
+import { previewAfter } from "../../store/updates.js";
 import { shortTime, typingWords } from "../../store/words.js";
 import { Avatar } from "../../ui/avatar.js";
 import { Icon } from "../../ui/icon.js";
@@ -84,7 +86,7 @@ function Preview({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: bool
       </span>
     );
   }
-  const draft = isOpen ? "" : drafts.read(chat.chat_id);
+  const draft = isOpen ? "" : draftOf(chat.chat_id);
   if (draft !== "") {
     return (
       <span class="row-preview">
@@ -94,11 +96,13 @@ function Preview({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: bool
   }
   const last = chat.last_message;
   if (!last) return <span class="row-preview row-quiet">No messages yet</span>;
+  const preview = previewAfter(updates.value, chat.chat_id, last);
+  if (preview === undefined) return <span class="row-preview row-quiet">Deleting a message…</span>;
   const sender = last.sender_id === me.user_id ? "You: " : chat.type === "group" ? `${nameOf(last.sender_id)}: ` : "";
   return (
     <span class="row-preview">
       {sender}
-      <bdi>{last.preview ?? "Encrypted message"}</bdi>
+      <bdi>{preview ?? "Encrypted message"}</bdi>
     </span>
   );
 }

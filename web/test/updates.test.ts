@@ -20,7 +20,9 @@ import {
   lastEditable,
   pendingIn,
   previewAfter,
+  QUICK_REACTIONS,
   reactionProblem,
+  REACTIONS,
   toggleOf,
   withPending,
   withoutPending,
@@ -191,6 +193,12 @@ test("the last own message is edited, and not one of somebody else after it", ()
   const messages = [own, message(2, { sender_id: ADA }), message(3)];
   assert.equal(lastEditable(messages, rules)?.sequence, 2);
   assert.equal(lastEditable([message(3)], rules), undefined);
+});
+
+test("the picker offers each reaction once, those of the menu among them, and all are valid", () => {
+  assert.equal(new Set(REACTIONS).size, REACTIONS.length);
+  for (const reaction of QUICK_REACTIONS) assert.ok(REACTIONS.includes(reaction), reaction);
+  assert.deepEqual([...new Set(REACTIONS.map(reactionProblem))], [undefined]);
 });
 
 test("a reaction is short and has no spaces", () => {

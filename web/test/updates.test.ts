@@ -214,9 +214,14 @@ test("the members who reacted stand under their reactions, in the order of the m
     { user_id: ADA, reactions: ["🎉", "👍"] },
     { user_id: BOB, reactions: ["👍"] },
   ];
-  const reactions = ["👍", "🎉", "😢"].map((reaction) => ({ reaction, count: 1 }));
+  const reactions = [
+    { reaction: "👍", count: 5 },
+    { reaction: "🎉", count: 1 },
+    { reaction: "😢", count: 2 },
+  ];
   assert.deepEqual(byReaction(members, { state: { revision: 4, reactions } }), [
-    { reaction: "👍", userIds: [ADA, BOB] },
-    { reaction: "🎉", userIds: [ADA] },
+    { reaction: "👍", userIds: [ADA, BOB], more: 3 },
+    { reaction: "🎉", userIds: [ADA], more: 0 },
+    { reaction: "😢", userIds: [], more: 2 },
   ]);
 });

@@ -98,7 +98,10 @@ export function toggleReaction(message: MessageWithStatus, reaction: string): vo
   add(message.chat_id, message.sequence, { action: toggleOf(message, reaction), reaction });
 }
 
-/** Loads the members who reacted to a message. */
+/** Most members who are listed by their reactions. */
+const REACTORS_MAX = 500;
+
+/** Loads the members who reacted to a message, up to a limit. */
 export async function loadReactors({ chat_id, sequence }: MessageWithStatus): Promise<readonly Schemas["Reactor"][]> {
   const found: Schemas["Reactor"][] = [];
   let cursor: string | undefined;
@@ -109,7 +112,7 @@ export async function loadReactors({ chat_id, sequence }: MessageWithStatus): Pr
     });
     found.push(...data.members);
     cursor = pagination.has_more ? (pagination.next_cursor ?? undefined) : undefined;
-  } while (cursor);
+  } while (cursor && found.length < REACTORS_MAX);
   return found;
 }
 

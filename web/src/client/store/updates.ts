@@ -148,17 +148,21 @@ export function toggleOf(message: MessageWithStatus, reaction: string): "react" 
   return message.state?.reactions?.some((one) => one.reaction === reaction && one.mine) ? "unreact" : "react";
 }
 
+/** The users of a reaction. */
+export interface Reacted {
+  readonly reaction: string;
+  readonly userIds: readonly string[];
+  /** How many more have it: members of later pages, and deleted accounts. */
+  readonly more: number;
+}
+
 /** The users of each reaction, in the order of the reactions on the message. */
 export function byReaction(
   members: readonly Schemas["Reactor"][],
   { state }: Pick<MessageWithStatus, "state">,
-): { readonly reaction: string; readonly userIds: readonly string[] }[] {
-  const order = (state?.reactions ?? []).map(({ reaction }) => reaction);
-  const all = new Set([...order, ...members.flatMap(({ reactions }) => reactions)]);
-  return [...all]
-    .map((reaction) => ({
-      reaction,
-      userIds: members.filter(({ reactions }) => reactions.includes(reaction)).map(({ user_id }) => user_id),
-    }))
-    .filter(({ userIds }) => userIds.length > 0);
+): Reacted[] {
+  return (state?.reactions ?? []).map(({ reaction, count }) => {
+    const userIds = members.filter(({ reactions }) => reactions.includes(reaction)).map(({ user_id }) => user_id);
+    return { reaction, userIds, more: Math.max(0, count - userIds.length) };
+  });
 }

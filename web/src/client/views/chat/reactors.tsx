@@ -19,8 +19,8 @@ export function Reactors({ message, onClose }: { message: MessageWithStatus; onC
   return (
     <Dialog title="Who reacted" onClose={onClose}>
       {members
-        ? byReaction(members, message).map(({ reaction, userIds }) => (
-            <People key={reaction} title={reaction} userIds={userIds} />
+        ? byReaction(members, message).map(({ reaction, userIds, more }) => (
+            <People key={reaction} title={reaction} userIds={userIds} more={more} />
           ))
         : (failure && <p role="alert">{failure}</p>) || <p role="status">Asking the server…</p>}
     </Dialog>

@@ -8,7 +8,7 @@ use crate::name;
 
 /// A reaction to a message: an emoji or a short code such as `thumbs_up`. The rules of names apply to its characters, so
 /// that no two reactions look the same: Unicode's composed form (NFC), and none that is invisible or changes the
-/// direction of text.
+/// direction of text. The limit of [`REACTION_BYTES_MAX`] bytes applies to that form, so a stored reaction always parses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reaction(Box<str>);
 
@@ -38,15 +38,16 @@ impl FromStr for Reaction {
 
     fn from_str(text: &str) -> Result<Self, ReactionError> {
         if text.is_empty() {
-            Err(ReactionError::Empty)
-        } else if text.len() > REACTION_BYTES_MAX {
-            Err(ReactionError::TooLong(text.len()))
-        } else if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            Err(ReactionError::Space)
-        } else {
-            let normal = name::parse(text, REACTION_BYTES_MAX).map_err(|_| ReactionError::Misleading)?;
-            Ok(Self(normal.into()))
+            return Err(ReactionError::Empty);
         }
+        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(ReactionError::Space);
+        }
+        let normal = name::parse(text, usize::MAX).map_err(|_| ReactionError::Misleading)?;
+        if normal.len() > REACTION_BYTES_MAX {
+            return Err(ReactionError::TooLong(normal.len()));
+        }
+        Ok(Self(normal.into()))
     }
 }
 
@@ -70,6 +71,8 @@ impl<'de> Deserialize<'de> for Reaction {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -95,6 +98,27 @@ mod tests {
             ["\u{202e}ok", "ok\u{200b}", "👍\u{200d}", "\u{e0041}", "p\u{430}y", &format!("h{}", "\u{315}".repeat(9))]
         {
             assert_eq!(reaction(text), Err(ReactionError::Misleading), "{}", text.escape_unicode());
+        }
+    }
+
+    #[test]
+    fn the_limit_applies_to_the_composed_form() {
+        // One character of 3 bytes becomes three of 2 bytes.
+        let grows = "\u{fb2c}".repeat(21);
+        assert_eq!(grows.parse::<Reaction>(), Err(ReactionError::TooLong(126)));
+        let shrinks = "e\u{301}".repeat(32);
+        assert_eq!((shrinks.len(), shrinks.parse::<Reaction>().unwrap().as_str().len()), (96, 64));
+    }
+
+    proptest! {
+        #[test]
+        fn a_reaction_parses_to_itself(
+            text in "[ae\u{fb2c}\u{1d160}\u{301}\u{308}\u{fe0f}👍🏽☕❤\u{200d}מक\u{94d}]{0,40}|\u{fb2c}{0,40}|\\PC{0,40}|.{0,80}",
+        ) {
+            if let Ok(reaction) = text.parse::<Reaction>() {
+                prop_assert!(reaction.as_str().len() <= REACTION_BYTES_MAX);
+                prop_assert_eq!(reaction.as_str().parse(), Ok(reaction.clone()));
+            }
         }
     }
 }

@@ -33,7 +33,8 @@ pub(crate) struct ReactionPath {
     /// The sequence of the message.
     #[param(value_type = u64)]
     sequence: Sequence,
-    /// The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces.
+    /// The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes in Unicode's composed form (NFC), without
+    /// spaces, and without invisible or misleading characters.
     reaction: String,
 }
 

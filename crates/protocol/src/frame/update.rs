@@ -65,7 +65,8 @@ pub(crate) struct UpdatePayload {
     /// Of `edit`: a JSON object of at most 1024 bytes. It replaces the one of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metadata: Option<Map<String, Value>>,
-    /// Of `react` and `unreact`: an emoji or a short code of 1 to 64 bytes without spaces.
+    /// Of `react` and `unreact`: an emoji or a short code of 1 to 64 bytes in Unicode's composed form (NFC), without
+    /// spaces, and without invisible or misleading characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, min_length = 1)]
     pub(crate) reaction: Option<String>,

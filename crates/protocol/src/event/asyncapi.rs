@@ -14,7 +14,7 @@ What Tidings tells other programs of the service's operator: the records of the 
 the two webhooks. Unknown fields, and events of an unknown type, are ignored.
 
 **Order.** `event_number` is the order of the commits of a chat, across all events: 1 for its creation, then one more for \
-each message and each change. Records of one topic and one key are in this order. Between topics, sort by it. A number \
+each message, each update of a message and each change. Records of one topic and one key are in this order. Between topics, sort by it. A number \
 may be missing: a message that expired before it was published has no record.
 
 **At least once.** A record or a call may be repeated, with the same `event_id`.
@@ -23,7 +23,7 @@ may be missing: a message that expired before it was published has no record.
 Consumers skip it. The webhook does not deliver it.";
 
 const KINDS: [(EventKind, &str, &str); 3] = [
-    (EventKind::Message, "messages", "Messages that were sent, and that were purged."),
+    (EventKind::Message, "messages", "Messages that were sent, updated (edited, deleted, reacted to), and purged."),
     (EventKind::Member, "memberships", "Members who were added, removed, or given another role."),
     (EventKind::Chat, "chats", "Chats that were created or changed."),
 ];

@@ -70,9 +70,8 @@ fn own_codes(operation_id: &str) -> &'static [ErrorCode] {
         "send_message" => &[InvalidOperation, IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing],
         "edit_message" => &[InvalidOperation, IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing],
         "delete_message" => &[InvalidOperation, IdempotencyKeyReused, ServerBusy, CounterMissing],
-        "add_reaction" | "remove_reaction" => {
-            &[Conflict, InvalidOperation, IdempotencyKeyReused, ServerBusy, CounterMissing]
-        }
+        "add_reaction" => &[Conflict, InvalidOperation, IdempotencyKeyReused, ServerBusy, CounterMissing],
+        "remove_reaction" => &[InvalidOperation, IdempotencyKeyReused, ServerBusy, CounterMissing],
         _ => &[],
     }
 }

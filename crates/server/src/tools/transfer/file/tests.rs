@@ -233,6 +233,46 @@ fn lines_have_the_documented_format() {
     .assert_eq(&counts);
 }
 
+/// The documentation names the kinds in the order that an import requires.
+#[test]
+fn every_kind_is_documented_in_the_order_of_the_file() {
+    let page = include_str!("../../../../../../docs/moving.md");
+    let (_, section) = page.split_once("\n## The file\n").unwrap();
+    let kinds = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(kind, _)| kind);
+    let mut documented: Vec<&str> = kinds.collect();
+    documented.retain(|kind| !["header", "checksum", "trailer"].contains(kind));
+    assert_eq!(documented, ExportKind::ALL.map(ExportKind::name));
+}
+
+/// The documentation names every field of the sample rows.
+#[test]
+fn every_field_is_documented() {
+    fn fields(row: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+        match row {
+            serde_json::Value::Object(row) => row.iter().for_each(|(name, value)| {
+                found.insert(name.clone());
+                fields(value, found);
+            }),
+            serde_json::Value::Array(rows) => rows.iter().for_each(|row| fields(row, found)),
+            _ => {}
+        }
+    }
+    let page = include_str!("../../../../../../docs/moving.md");
+    for row in rows() {
+        let kind = row.kind().name();
+        let documented = page.lines().find(|line| line.starts_with(&format!("| `{kind}` |"))).unwrap();
+        let mut named = std::collections::BTreeSet::new();
+        let line = serde_json::to_value(ExportLine::from(&row)).unwrap();
+        fields(&line["row"], &mut named);
+        for name in named {
+            assert!(
+                [format!("`{name}`"), format!("\"{name}\"")].iter().any(|name| documented.contains(name)),
+                "`{name}` of `{kind}` is not in docs/moving.md"
+            );
+        }
+    }
+}
+
 #[test]
 fn damage_is_named_by_its_line() {
     let many: Vec<Moved> = (0..2500u16)

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use domain::{ChatCommand, ChatId, ChatUpdate, Sequence, Timestamp, Ttl, UserId};
+use domain::{ChatCommand, ChatId, ChatUpdate, Message, Sequence, Timestamp, Ttl, UpdateRefusal, UserId};
 
 use super::ContractStores;
 use super::fixtures::{ExpectNew, UNBOUNDED, WORKS, fresh, new_message, now, retry_of, sequences};
-use ports::{AppendOutcome, Expiry, NewMessage, UnreadCount, UnreadQuery};
+use super::updates::{edit, new_update, react};
+use ports::{AppendOutcome, Expiry, MessageKey, NewMessage, SendRefusal, UnreadCount, UnreadQuery};
 
 const AT_ONCE: Expiry = Expiry { sender: None, lifetime: None };
 
@@ -146,6 +147,62 @@ pub async fn every_chat_is_listed_once(stores: ContractStores) {
         listed.sort();
         assert_eq!(listed, expected, "pages of {count}");
     }
+}
+
+/// A message that was updated is made to expire like any other: its state stays until then, its reactions are purged with
+/// it, and no update of it is accepted afterwards. Its earlier updates stay, because they have no content.
+pub async fn g11_an_updated_message_made_to_expire_loses_its_reactions(stores: ContractStores) {
+    let [owner, member]: [UserId; 2] = [fresh(), fresh()];
+    let chat_id = stores.group(owner, &[member]).await;
+    let messages = [(owner, "first"), (member, "stays"), (owner, "last")];
+    let messages = messages.map(|(sender_id, text)| new_message(chat_id, sender_id, text));
+    for message in &messages {
+        stores.send(message.clone()).await.expect_new();
+    }
+    for (user_id, target, action) in
+        [(member, 1, react("👍")), (owner, 1, edit("edited")), (owner, 2, react("👍")), (member, 3, react("👍"))]
+    {
+        stores.update(new_update(chat_id, user_id, target, action)).await.expect_new();
+    }
+    let before = stores.messages(chat_id).await;
+    let hour = Expiry { sender: Some(owner), lifetime: Ttl::from_secs(3600) };
+    assert_eq!(expire_all(&stores, chat_id, hour, now()).await, 2);
+    let shortened = stores.messages(chat_id).await;
+    let states = |messages: &[Message]| {
+        messages.iter().map(|message| (message.body.clone(), message.state.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(states(&shortened), states(&before));
+    assert_eq!(shortened.iter().filter(|message| message.expires_at.is_some()).count(), 2);
+    let again = new_update(chat_id, owner, 3, edit("the last"));
+    stores.update(again.clone()).await.expect_new();
+
+    let ended_at = now();
+    assert_eq!(expire_all(&stores, chat_id, Expiry { sender: Some(owner), ..AT_ONCE }, ended_at).await, 2);
+    let [first, stays, last] = [1, 2, 3].map(|n| {
+        let message_id = messages[n - 1].message_id;
+        MessageKey { chat_id, sequence: Sequence(n as u64), message_id }
+    });
+    for purged in [false, true] {
+        if purged {
+            stores.sabotage.purge_expired().await;
+        }
+        let page = stores.message_reader.after(chat_id, Sequence::ZERO, UNBOUNDED, ended_at).await.expect(WORKS);
+        let updates: Vec<_> = page.updates.iter().map(|update| (update.sequence.0, update.target.0)).collect();
+        assert_eq!((sequences(&page.messages), page.updated), (vec![2], vec![]));
+        assert_eq!(updates, [(4, 1), (5, 1), (6, 2), (7, 3), (8, 3)]);
+        for target in [1, 3] {
+            let late = stores.update(new_update(chat_id, member, target, react("❤️"))).await;
+            assert_eq!(late, AppendOutcome::Refused(SendRefusal::Update(UpdateRefusal::MessageNotFound)));
+        }
+        assert!(matches!(stores.update(again.clone()).await, AppendOutcome::Duplicate(_)));
+    }
+    let mut left = vec![];
+    for key in [first, stays, last] {
+        left.push(stores.message_reader.reactions(key, None, 9).await.expect(WORKS).len());
+    }
+    assert_eq!(left, [0, 1, 0]);
+    let last_message = stores.head(chat_id).await.last_message.expect("the head keeps it");
+    assert_eq!((last_message.message_id, last_message.preview), (last.message_id, None));
 }
 
 /// In an unknown chat there is nothing to expire.

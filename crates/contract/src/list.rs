@@ -83,6 +83,8 @@ macro_rules! tests {
             g2_a_retried_update_is_one_update,
             updates_of_one_batch_see_each_other,
             g11_a_deleted_message_is_in_no_read,
+            g11_the_expiry_of_an_update_is_fixed_when_it_is_committed,
+            g11_an_expired_update_is_in_no_page,
             reactions_are_counted_and_listed,
             a_refused_update_changes_nothing,
             an_admin_deletes_the_messages_of_others,
@@ -293,6 +295,8 @@ macro_rules! tests {
             g11_an_expired_message_is_not_published,
             g11_a_chat_of_expired_messages_stops_being_overdue,
             g11_a_purge_is_pending_once,
+            updates_are_pending_like_messages,
+            g11_an_update_is_published_without_its_deleted_message,
         ]);
     };
     (requests: $stores:expr) => {
@@ -356,6 +360,7 @@ macro_rules! tests {
             g2_a_send_key_outlives_a_message_made_to_expire,
             many_messages_expire_in_steps,
             g11_no_message_outlives_the_longest_lifetime,
+            g11_an_updated_message_made_to_expire_loses_its_reactions,
             every_chat_is_listed_once,
             an_unknown_chat_has_nothing_to_expire,
         ]);
@@ -364,6 +369,7 @@ macro_rules! tests {
         $crate::tests!(@ transfer, $movables, [
             every_row_is_equal_after_a_move,
             users_continue_after_a_move,
+            updates_continue_after_a_move,
             an_import_publishes_nothing,
             expired_rows_are_not_exported,
             an_import_needs_an_empty_store,

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use domain::{
     ChatCommand, ChatId, ChatUpdate, Event, EventBody, EventNumber, MembershipChange, Role, Sequence, Timestamp, Ttl,
-    UserId,
+    UpdateAction, UserId,
 };
 use futures_util::FutureExt;
 
 use super::StoresWithOutbox;
 use super::fixtures::{ExpectNew, WORKS, at_once, chat_name, expired, fresh, new_group, new_message, now, retry_of};
-use ports::{Committed, NewMessage, PendingChange};
+use super::updates::{edit, new_update, react};
+use ports::{AppendOutcome, Committed, NewMessage, PendingChange};
 
 /// Maximum time to wait for a commit that must arrive. It elapses only if the adapter is broken.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -257,6 +258,66 @@ pub async fn g11_a_purge_is_pending_once(subject: StoresWithOutbox) {
     assert_eq!(subject.overdue().await, []);
 }
 
+/// Updates are pending with messages, in the order of their sequences and with numbers of their own. Each has its message
+/// as the update left it or later.
+pub async fn updates_are_pending_like_messages(subject: StoresWithOutbox) {
+    let stores = &subject.stores;
+    let (chat_id, owner) = stores.chat_of_one().await;
+    let sent = new_message(chat_id, owner, "first");
+    stores.send(sent.clone()).await.expect_new();
+    let updates = [new_update(chat_id, owner, 1, edit("second")), new_update(chat_id, owner, 1, react("👍"))];
+    for update in &updates {
+        stores.update(update.clone()).await.expect_new();
+    }
+    stores.send(new_message(chat_id, owner, "next")).await.expect_new();
+    let refused = stores.update(new_update(chat_id, owner, 1, react("👍"))).await;
+    assert!(matches!(refused, AppendOutcome::Refused(_)), "{refused:?}");
+    assert!(matches!(stores.update(updates[0].clone()).await, AppendOutcome::Duplicate(_)));
+
+    let pending = subject.unpublished(chat_id).await;
+    assert_eq!(
+        pending.iter().map(|event| event.body.sequence()).collect::<Vec<_>>(),
+        [1, 2, 3, 4].map(|n| Some(Sequence(n)))
+    );
+    let numbers: Vec<_> = pending.iter().map(|event| event.event_number).collect();
+    assert_eq!(numbers, [2, 3, 4, 5].map(|n| Some(EventNumber(n))), "the creation of the chat is the first event");
+    for (event, new) in pending[1..3].iter().zip(&updates) {
+        let EventBody::MessageUpdated { update, message: Some(message) } = &event.body else { panic!("{event:?}") };
+        let committed = new.at(update.sequence, message);
+        assert_eq!((update, event.event_time), (&committed, new.created_at));
+        assert_eq!(event.event_id.to_bytes(), new.update_id.to_bytes());
+        assert_eq!((message.message_id, message.body.content.as_str()), (sent.message_id, "second"));
+        assert!(message.state.revision >= update.sequence, "{message:?}");
+    }
+    assert_eq!(subject.overdue().await, [chat_id]);
+    subject.published(chat_id, 2).await;
+    assert_eq!(subject.unpublished_sequences(chat_id).await, [3, 4]);
+    subject.published(chat_id, 4).await;
+    assert!(subject.unpublished_sequences(chat_id).await.is_empty());
+    stores.update(new_update(chat_id, owner, 1, edit("third"))).await.expect_new();
+    assert_eq!(subject.unpublished_sequences(chat_id).await, [5]);
+}
+
+/// Updates of a message that was deleted before they were published are published without it, and the deletion with
+/// them. The message itself is not published.
+pub async fn g11_an_update_is_published_without_its_deleted_message(subject: StoresWithOutbox) {
+    let stores = &subject.stores;
+    let (chat_id, owner) = stores.chat_of_one().await;
+    stores.send(new_message(chat_id, owner, "goes")).await.expect_new();
+    for action in [edit("gone"), react("👍"), UpdateAction::Delete] {
+        stores.update(new_update(chat_id, owner, 1, action)).await.expect_new();
+    }
+    for _ in 0..2 {
+        let pending = subject.unpublished(chat_id).await;
+        let kinds = pending.iter().map(|event| match &event.body {
+            EventBody::MessageUpdated { update, message: None } => (update.sequence.0, update.kind.as_str()),
+            other => panic!("expected an update without its message, got {other:?}"),
+        });
+        assert_eq!(kinds.collect::<Vec<_>>(), [(2, "edited"), (3, "reacted"), (4, "deleted")]);
+        stores.sabotage.purge_expired().await;
+    }
+}
+
 impl StoresWithOutbox {
     async fn unpublished(&self, chat_id: ChatId) -> Vec<Event> {
         let events = self.outbox.unpublished(chat_id).await.expect(WORKS);
@@ -303,9 +364,6 @@ fn event_of(send: &NewMessage, sequence: u64) -> Event {
 }
 
 fn sequences(messages: &[Arc<Event>]) -> Vec<u64> {
-    let sequence = |event: &Arc<Event>| match &event.body {
-        EventBody::MessagePersisted { message, .. } => message.sequence.0,
-        other => panic!("expected a message, got {other:?}"),
-    };
+    let sequence = |event: &Arc<Event>| event.body.sequence().expect("it is the event of an entry").0;
     messages.iter().map(sequence).collect()
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use domain::{
     Advance, ChatCommand, ChatId, ChatUpdate, ContentType, DeviceId, DirectPair, DisplayName, GroupInvites, Passkey,
     PresenceVisibility, PushDevice, PushTarget, RefreshAttempt, RefreshOutcome, RestrictionChange, Role, Sequence,
-    Session, SpentToken, Timestamp, TokenChain, Ttl, UserId, WatermarkKind, Watermarks, WebPushSubscription,
+    Session, SpentToken, Timestamp, TokenChain, Ttl, UpdateAction, UpdateRefusal, UserId, WatermarkKind, Watermarks,
+    WebPushSubscription,
 };
 
 use super::ContractStores;
@@ -14,8 +15,8 @@ use super::fixtures::{ExpectNew, WORKS, body, expired, fresh, new_message, now, 
 use super::passkeys::new_passkey;
 use super::updates::{edit, new_update, react};
 use ports::{
-    AppendOutcome, ExportKind, ExportSource, ImportAdmission, ImportId, ImportTarget, Moved, NewDirectChat, NewMessage,
-    NewUser, Outbox, PasskeyAddition, Receipt, SendRefusal, UserKey, UserUpdate,
+    AppendOutcome, ExportKind, ExportSource, ImportAdmission, ImportId, ImportTarget, MessageKey, Moved, NewDirectChat,
+    NewMessage, NewUpdate, NewUser, Outbox, PasskeyAddition, Receipt, SendRefusal, UserKey, UserUpdate,
 };
 
 /// Rows per page: few, so that every kind takes several pages.
@@ -50,6 +51,8 @@ struct TransferSample {
     send: (NewMessage, Receipt),
     /// A send with an expired and purged message.
     purged: (NewMessage, Receipt),
+    /// Ann's reaction to the first message of the direct chat.
+    update: (NewUpdate, Receipt),
     session: Session,
 }
 
@@ -142,6 +145,33 @@ pub async fn users_continue_after_a_move([from, to]: [TransferStore; 2]) {
     assert_eq!(devices.iter().map(|device| device.user_id).collect::<Vec<_>>(), [sample.bob]);
 }
 
+/// Updated messages have their state, updates and reactions in the other store, and updates continue after the head.
+pub async fn updates_continue_after_a_move([from, to]: [TransferStore; 2]) {
+    let sample = fill(&from.stores).await;
+    move_all(&from, &to).await;
+    let (stores, chat_id) = (&to.stores, sample.direct);
+    let before = from.stores.after(chat_id, 0).await;
+    assert_eq!((sequences(&before.messages), before.updates.len(), before.head), (vec![1, 3], 4, Sequence(7)));
+    assert_eq!(stores.after(chat_id, 0).await, before);
+    assert_eq!(stores.head(chat_id).await, from.stores.head(chat_id).await);
+    let key = MessageKey::from(&before.messages[0]);
+    let reactions = async |stores: &ContractStores| stores.message_reader.reactions(key, None, 9).await.expect(WORKS);
+    assert_eq!((reactions(stores).await.len(), reactions(stores).await), (1, reactions(&from.stores).await));
+
+    let (update, receipt) = &sample.update;
+    assert_eq!(stores.update(update.clone()).await, AppendOutcome::Duplicate(*receipt));
+    let other = NewUpdate { action: react("👎"), ..update.clone() };
+    assert_eq!(stores.update(other).await, AppendOutcome::Refused(SendRefusal::KeyReused));
+    let again = new_update(chat_id, sample.ann, 1, react("👍"));
+    let refused = AppendOutcome::Refused(SendRefusal::Update(UpdateRefusal::AlreadyReacted));
+    assert_eq!(stores.update(again).await, refused);
+    let next = stores.update(new_update(chat_id, sample.bob, 1, react("👍"))).await.expect_new();
+    assert_eq!(next.sequence, Sequence(8));
+    let message = stores.after(chat_id, 0).await.messages.swap_remove(0);
+    assert_eq!((message.state.revision, message.state.reactions[0].count), (Sequence(8), 2));
+    assert_eq!(message.state.edited, before.messages[0].state.edited);
+}
+
 /// An import publishes nothing: neither outbox nor log has events of it. Later commits are published.
 pub async fn an_import_publishes_nothing([from, to]: [TransferStore; 2]) {
     let sample = fill(&from.stores).await;
@@ -163,14 +193,14 @@ pub async fn expired_rows_are_not_exported([from, _]: [TransferStore; 2]) {
     let sample = fill(&from.stores).await;
     let of_kind = |rows: &[Moved], kind| rows.iter().filter(|row| row.kind() == kind).count();
     let (rows, later) = (rows(&*from.source, now()).await, now() + Duration::from_secs(8 * 24 * 3600));
-    assert_eq!(of_kind(&rows, ExportKind::Send), 10);
-    assert_eq!(of_kind(&rows, ExportKind::Message), 6, "one has expired");
-    assert_eq!((of_kind(&rows, ExportKind::Update), of_kind(&rows, ExportKind::Reactions)), (3, 2));
+    assert_eq!(of_kind(&rows, ExportKind::Send), 11);
+    assert_eq!(of_kind(&rows, ExportKind::Message), 5, "one has expired, and one was deleted");
+    assert_eq!((of_kind(&rows, ExportKind::Update), of_kind(&rows, ExportKind::Reactions)), (4, 2));
     let rows = self::rows(&*from.source, later).await;
     for (kind, left) in [
         (ExportKind::Send, 0),
-        (ExportKind::Message, 5),
-        (ExportKind::Update, 2),
+        (ExportKind::Message, 4),
+        (ExportKind::Update, 3),
         (ExportKind::Reactions, 1),
         (ExportKind::Session, 0),
         (ExportKind::PushDevice, 1),
@@ -308,11 +338,7 @@ async fn fill(stores: &ContractStores) -> TransferSample {
     for send in [new_message(direct, bob, "hello \u{1f600}\n\"\\"), new_message(direct, ann, "hi"), brief] {
         stores.send(send).await.expect_new();
     }
-    let updates = [(ann, 1, react("👍")), (ann, 2, edit("hello")), (bob, 3, react("❤️"))];
-    let updates = updates.map(|(user_id, target, action)| new_update(direct, user_id, target, action).into());
-    for updated in stores.message_writer.commit(updates.into()).await.expect(WORKS) {
-        updated.expect_new();
-    }
+    let update = update(stores, ann, bob, direct).await;
     TransferSample {
         ann,
         bob,
@@ -324,8 +350,21 @@ async fn fill(stores: &ContractStores) -> TransferSample {
         direct,
         send,
         purged,
+        update,
         session,
     }
+}
+
+/// Bob edits the first message of the direct chat, Ann reacts to it, Bob reacts to the third one, and Ann deletes the
+/// second one.
+async fn update(stores: &ContractStores, ann: UserId, bob: UserId, direct: ChatId) -> (NewUpdate, Receipt) {
+    stores.update(new_update(direct, bob, 1, edit("hello, Ann"))).await.expect_new();
+    let reaction = new_update(direct, ann, 1, react("👍"));
+    let receipt = stores.update(reaction.clone()).await.expect_new();
+    for update in [new_update(direct, bob, 3, react("❤️")), new_update(direct, ann, 2, UpdateAction::Delete)] {
+        stores.update(update).await.expect_new();
+    }
+    (reaction, receipt)
 }
 
 /// Zoe has a pending invitation to the group, and has declined one to another group.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::limits::MESSAGE_FIELDS_BYTES;
 use domain::{
-    Body, ChatId, ContentType, Edited, Message, Reaction, ReactionCount, Role, Sequence, UpdateAction, UpdateKind,
+    Body, ChatId, ContentType, Edited, Message, Reaction, ReactionCount, Role, Sequence, Ttl, UpdateAction, UpdateKind,
     UpdateRefusal, UserId,
 };
 
@@ -13,11 +13,12 @@ use super::fixtures::{
     ExpectNew, UNBOUNDED, WORKS, body, expired, fresh, fresh_client_message_id, new_message, now, sequences,
 };
 use ports::{
-    AppendOutcome, MemberReactions, MessageKey, NewEntry, NewUpdate, PageBounds, SendRefusal, UnreadCount, UnreadQuery,
+    AppendOutcome, MemberReactions, MessageKey, NewEntry, NewMessage, NewUpdate, PageBounds, SendRefusal, UnreadCount,
+    UnreadQuery,
 };
 
 /// A new update of the message at a sequence.
-pub(crate) fn new_update(chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) -> NewUpdate {
+pub(super) fn new_update(chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) -> NewUpdate {
     NewUpdate {
         chat_id,
         user_id,
@@ -39,11 +40,11 @@ fn reaction(text: &str) -> Reaction {
     text.parse().expect("contracts react with valid texts")
 }
 
-pub(crate) fn edit(new: &str) -> UpdateAction {
+pub(super) fn edit(new: &str) -> UpdateAction {
     UpdateAction::Edit(text(new))
 }
 
-pub(crate) fn react(with: &str) -> UpdateAction {
+pub(super) fn react(with: &str) -> UpdateAction {
     UpdateAction::React(reaction(with))
 }
 
@@ -53,7 +54,7 @@ fn counts(of: &[(&str, u32)]) -> Vec<ReactionCount> {
 
 impl ContractStores {
     /// Commits one update.
-    async fn update(&self, update: NewUpdate) -> AppendOutcome {
+    pub(super) async fn update(&self, update: NewUpdate) -> AppendOutcome {
         let outcomes = self.message_writer.commit(vec![update.into()]).await.expect(WORKS);
         <[AppendOutcome; 1]>::try_from(outcomes).expect("one update has one outcome")[0]
     }
@@ -137,7 +138,7 @@ pub async fn g2_a_retried_update_is_one_update(stores: ContractStores) {
         assert_eq!(stores.update(other).await, AppendOutcome::Refused(SendRefusal::KeyReused));
     }
     let message = new_message(chat_id, author, "a message");
-    let reused = ports::NewMessage { client_message_id: update.client_message_id, ..message };
+    let reused = NewMessage { client_message_id: update.client_message_id, ..message };
     assert_eq!(stores.send(reused).await, AppendOutcome::Refused(SendRefusal::KeyReused));
     let found = stores.message(chat_id, 1).await.expect("it is stored");
     assert_eq!(found.state.reactions, counts(&[("👍", 1)]));
@@ -198,6 +199,69 @@ pub async fn g11_a_deleted_message_is_in_no_read(stores: ContractStores) {
     assert_eq!(stores.message_reader.reactions(key, None, 9).await.expect(WORKS), []);
     let refused = stores.update(new_update(chat_id, author, 2, edit("again"))).await;
     assert_eq!(refused, AppendOutcome::Refused(SendRefusal::Update(UpdateRefusal::MessageNotFound)));
+}
+
+/// An update gets the expiry time that its message has, or the end of the service's longest lifetime if that is earlier.
+/// A deletion gets the latter alone. A later deletion of the message changes none of them.
+pub async fn g11_the_expiry_of_an_update_is_fixed_when_it_is_committed(stores: ContractStores) {
+    let (chat_id, author) = stores.chat_of_one().await;
+    let created_at = now();
+    let ttl = |seconds| Ttl::from_secs(seconds);
+    let brief = NewMessage { ttl: ttl(3600), created_at, ..new_message(chat_id, author, "gone in an hour") };
+    for message in [brief, new_message(chat_id, author, "stays")] {
+        stores.send(message).await.expect_new();
+    }
+    let updates = [
+        (1, react("👍"), None),
+        (1, edit("edited"), ttl(60)),
+        (1, UpdateAction::Unreact(reaction("👍")), ttl(7200)),
+        (2, react("👍"), None),
+        (2, react("❤️"), ttl(60)),
+        (1, UpdateAction::Delete, None),
+        (2, UpdateAction::Delete, ttl(60)),
+    ];
+    for (target, action, ttl_max) in updates {
+        let update = NewUpdate { ttl_max, created_at, ..new_update(chat_id, author, target, action) };
+        stores.update(update).await.expect_new();
+    }
+    let after = |seconds| Some(created_at + Duration::from_secs(seconds));
+    let expected = [after(3600), after(60), after(3600), None, after(60), None, after(60)];
+    for _ in 0..2 {
+        let page = stores.message_reader.after(chat_id, Sequence::ZERO, UNBOUNDED, created_at).await.expect(WORKS);
+        let ends: Vec<_> = page.updates.iter().map(|update| update.expires_at).collect();
+        assert_eq!((page.messages, ends), (vec![], expected.to_vec()));
+        stores.sabotage.purge_expired().await;
+    }
+}
+
+/// An expired update is in no page, and the page still proves its range. Its message keeps the change, its send key
+/// works, and its sequence is not used again.
+pub async fn g11_an_expired_update_is_in_no_page(stores: ContractStores) {
+    let (chat_id, author) = stores.chat_with_head(2).await;
+    let ended = NewUpdate {
+        ttl_max: Ttl::from_secs(60),
+        created_at: now().minus(Duration::from_secs(120)),
+        ..new_update(chat_id, author, 1, react("👍"))
+    };
+    let receipt = stores.update(ended.clone()).await.expect_new();
+    stores.update(new_update(chat_id, author, 2, edit("edited"))).await.expect_new();
+    let NewUpdate { ttl_max, created_at, .. } = ended;
+    let last = NewUpdate { ttl_max, created_at, ..new_update(chat_id, author, 1, react("❤️")) };
+    stores.update(last).await.expect_new();
+    for _ in 0..2 {
+        let page = stores.after(chat_id, 2).await;
+        let found: Vec<_> = page.updates.iter().map(|update| update.sequence.0).collect();
+        assert_eq!((found, sequences(&page.updated)), (vec![4], vec![2]));
+        assert_eq!((page.examined, page.head), (Sequence(5), Sequence(5)));
+        let page = stores.after(chat_id, 4).await;
+        assert_eq!((page.updates, page.updated, page.examined), (vec![], vec![], Sequence(5)));
+        let message = stores.message(chat_id, 1).await.expect("it has not expired");
+        assert_eq!(message.state.reactions, counts(&[("👍", 1), ("❤️", 1)]));
+        assert_eq!(stores.reactions_of(&message).await.len(), 1);
+        assert_eq!(stores.update(ended.clone()).await, AppendOutcome::Duplicate(receipt));
+        stores.sabotage.purge_expired().await;
+    }
+    assert_eq!(stores.send(new_message(chat_id, author, "next")).await.expect_new().sequence, Sequence(6));
 }
 
 /// Reactions are counted, listed by member and page, and removed by their member alone.

@@ -139,9 +139,14 @@ export class Driver {
       if (generation !== this.#generation) {
         return;
       }
-      this.#session = this.#session.successor();
-      positions.forEach(({ chatId, sequence }) => this.#session.resume(chatId, sequence));
-      await this.#outbox.load((entry) => this.#session.send(performance.now(), entry));
+      await this.#outbox.load((entries) => {
+        if (generation === this.#generation) {
+          // Not before: an entry that is added meanwhile would be sent before the stored ones, and once more with them.
+          this.#session = this.#session.successor();
+          positions.forEach(({ chatId, sequence }) => this.#session.resume(chatId, sequence));
+          entries.forEach((entry) => this.#session.send(performance.now(), entry));
+        }
+      });
     } catch (error) {
       this.#tell({ name: "storageFailed", detail: { error } });
       setTimeout(() => generation === this.#generation && void this.#start(generation), STORAGE_PAUSE_MS);

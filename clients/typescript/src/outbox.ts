@@ -70,12 +70,12 @@ export class Outbox {
     return this.#inOrder(() => this.#storage.sends());
   }
 
-  /** Loads every stored entry, in order and before later additions. */
-  async load(onKept: (entry: QueuedEntry) => void): Promise<void> {
+  /** Loads all stored entries, in order. Earlier additions are among them; `onKept` of a later one is called after this. */
+  async load(onLoaded: (entries: QueuedEntry[]) => void): Promise<void> {
     await this.#inOrder(async () => {
       const entries = await this.#storage.sends();
       this.#kept = new Set(entries.map(({ clientMessageId }) => clientMessageId));
-      entries.forEach(onKept);
+      onLoaded(entries);
     });
   }
 

@@ -81,7 +81,7 @@ test("a queue outlives the page, and comes before what is added to the next one"
   await first.box.queued();
   const second = outbox(first.storage);
   const loaded: string[] = [];
-  const loading = second.box.load((send) => loaded.push(send.clientMessageId));
+  const loading = second.box.load((entries) => entries.forEach((entry) => loaded.push(entry.clientMessageId)));
   second.add("c");
   await loading;
   assert.equal(loaded.length, 2);

@@ -1,5 +1,6 @@
 import type { Outgoing } from "./client.js";
 import { SendError } from "./errors.js";
+import { isReaction } from "./reaction.js";
 import { isUpdate, type QueuedEntry, type Storage } from "./storage/storage.js";
 import type { ContentType, SendMessageAck } from "./wire.js";
 
@@ -7,11 +8,8 @@ import type { ContentType, SendMessageAck } from "./wire.js";
 const LENGTH_MAX = 1000;
 /** Most bytes of a message. */
 const CONTENT_BYTES_MAX = 4096;
-/** Most bytes of a reaction. */
-const REACTION_BYTES_MAX = 64;
 
 const HALF_CHARACTER = /[\uD800-\uDFFF]/u;
-const SPACE_OR_CONTROL = /[\p{White_Space}\p{Cc}]/u;
 
 interface Outcome {
   clientMessageId: string;
@@ -151,11 +149,9 @@ function check(entry: QueuedEntry): void {
 }
 
 function checkReaction(reaction: string): void {
-  const bytes = new TextEncoder().encode(reaction).length;
-  const isPlain = !SPACE_OR_CONTROL.test(reaction) && !HALF_CHARACTER.test(reaction);
-  if (bytes === 0 || bytes > REACTION_BYTES_MAX || !isPlain) {
+  if (!isReaction(reaction)) {
     throw new SendError(
-      `a reaction is an emoji or a short code of 1 to ${REACTION_BYTES_MAX} bytes without spaces`,
+      "a reaction is an emoji or a short code of 1 to 64 bytes, without spaces and invisible characters",
       "INVALID_MESSAGE",
     );
   }

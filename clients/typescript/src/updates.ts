@@ -1,3 +1,4 @@
+import { normalReaction } from "./reaction.js";
 import type { QueuedUpdate } from "./storage/storage.js";
 import type { Message, MessageState, MessageUpdated, MessageWithStatus, Reaction } from "./wire.js";
 
@@ -45,7 +46,8 @@ export function withUpdated(
 }
 
 /**
- * The message as it will be after queued updates of the user, oldest first; nothing if one deletes it. An update that
+ * The message as it will be after those of the user's queued updates that are about it, oldest first; nothing if one
+ * deletes it. An update that
  * the message contains already changes nothing, so a page can show queued updates at once: if one is refused, it is no
  * longer in the queue, and the message is as before.
  */
@@ -55,6 +57,9 @@ export function withQueued(
 ): MessageWithStatus | undefined {
   let shown = message;
   for (const update of updates) {
+    if (update.chatId !== message.chat_id || update.sequence !== message.sequence) {
+      continue;
+    }
     if (update.action === "delete") {
       return undefined;
     }
@@ -73,9 +78,10 @@ function edited(message: MessageWithStatus, edit: Extract<QueuedUpdate, { action
 
 function reacted(
   message: MessageWithStatus,
-  { action, reaction }: Extract<QueuedUpdate, { reaction: string }>,
+  update: Extract<QueuedUpdate, { reaction: string }>,
 ): MessageWithStatus {
-  const mine = action === "react";
+  const mine = update.action === "react";
+  const reaction = normalReaction(update.reaction);
   const known = reactionOf(message, reaction);
   if (mine === (known?.mine ?? false)) {
     return message;

@@ -88,6 +88,20 @@ test("a queued deletion hides the message, whatever follows", () => {
   assert.equal(queued(message(1), { action: "delete" }, { action: "edit", content: "b" }), undefined);
 });
 
+test("a queued reaction is the one that the server stores", () => {
+  const coffee = (action: "react" | "unreact"): UpdateAction => ({ action, reaction: "☕\ufe0f" });
+  assert.deepEqual(reactions(queued(message(1), coffee("react"))), ["☕1*"]);
+  const ofOther = reactedTo(3, { reaction: "☕", count: 1, mine: false });
+  assert.deepEqual(reactions(queued(ofOther, coffee("react"))), ["☕2*"]);
+  const own = reactedTo(3, { reaction: "\u00e9", count: 1, mine: true });
+  assert.deepEqual(reactions(queued(own, { action: "unreact", reaction: "e\u0301" })), []);
+});
+
+test("queued updates of other messages change nothing", () => {
+  const elsewhere = { ...queuedUpdate({ action: "delete" }), chatId: "chat_02" };
+  assert.deepEqual(withQueued(message(1), [queuedUpdate({ action: "delete" }, 2), elsewhere]), message(1));
+});
+
 test("queued reactions count at once, and not twice when their update has come", () => {
   const react: UpdateAction = { action: "react", reaction: "👍" };
   const unreact: UpdateAction = { action: "unreact", reaction: "👍" };

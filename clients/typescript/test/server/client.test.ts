@@ -5,7 +5,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test as limitless, type TestContext } from "node:test";
 
-import { Client, memoryStorage, type ClientEvents, type ClientOptions } from "../../src/index.js";
+import {
+  Client,
+  memoryStorage,
+  newer,
+  withQueued,
+  withUpdated,
+  type ClientEvents,
+  type ClientOptions,
+  type MessageWithStatus,
+} from "../../src/index.js";
 import { Server } from "./server.js";
 
 /** A test with a timeout. */
@@ -184,6 +193,133 @@ test("a send that cannot be taken fails as an event and as a promise", async () 
   await assert.rejects(acked, { name: "SendError", code: "MESSAGE_TOO_LARGE" });
   assert.equal((await failed).clientMessageId, clientMessageId);
   assert.deepEqual(await ada.queued(), []);
+});
+
+/** An application's copies of the messages of one chat, kept in their current state from the events of its client. */
+class Copies {
+  readonly #held = new Map<number, MessageWithStatus>();
+  #upTo = 0;
+  #changed: () => void = () => undefined;
+
+  constructor(client: Client, userId: string) {
+    client.on("message", (message) => {
+      this.#held.set(message.sequence, newer(this.#held.get(message.sequence), message));
+      this.#note(message.sequence);
+    });
+    client.on("updated", (event) => {
+      const { sequence, target_sequence: target } = event.update;
+      const after = withUpdated(this.#held.get(target), event, userId);
+      if (after === undefined) {
+        this.#held.delete(target);
+      } else {
+        this.#held.set(target, after);
+      }
+      this.#note(sequence);
+    });
+  }
+
+  get(sequence: number): MessageWithStatus {
+    const held = this.#held.get(sequence);
+    assert.ok(held, `message ${sequence} is not held`);
+    return held;
+  }
+
+  /** The messages after the entry with this sequence. */
+  async after(sequence: number): Promise<string[]> {
+    while (this.#upTo < sequence) {
+      await new Promise<void>((resolve) => (this.#changed = resolve));
+    }
+    return [...this.#held.values()].map(shown);
+  }
+
+  #note(sequence: number): void {
+    this.#upTo = sequence;
+    this.#changed();
+  }
+}
+
+/** A message with its reactions, in which `*` marks those of the reader. */
+function shown({ content, state }: MessageWithStatus): string {
+  const reactions = (state?.reactions ?? []).map((one) => ` ${one.reaction}${one.count}${one.mine ? "*" : ""}`);
+  return `${content}${reactions.join("")}`;
+}
+
+test("edits, deletions and reactions reach connected devices, and a returning one in their last state", async () => {
+  const phone = `+1415555${2000 + (phones += 1)}`;
+  const [ada, laptop, bob] = [open(), open(), open()];
+  const adasId = await signedIn(ada, phone);
+  await signedIn(laptop, phone);
+  const bobsId = await signedIn(bob);
+  const { chat_id: chatId } = await ada.api.createChat({ type: "direct", member_ids: [bobsId] });
+  const [ofAda, ofBob, ofLaptop] = [new Copies(ada, adasId), new Copies(bob, bobsId), new Copies(laptop, adasId)];
+  ada.connect();
+  bob.connect();
+  await ada.send(chatId, "frist").acked;
+  await ada.send(chatId, "a secret").acked;
+  assert.deepEqual(await ofBob.after(2), ["frist", "a secret"]);
+
+  assert.equal((await ada.editMessage(chatId, 1, "first").acked).sequence, 3);
+  await ada.addReaction(chatId, 1, "👍").acked;
+  await bob.addReaction(chatId, 1, "👍").acked;
+  await bob.addReaction(chatId, 1, "☕\ufe0f").acked;
+  await ada.removeReaction(chatId, 1, "👍").acked;
+  assert.equal((await ada.deleteMessage(chatId, 2).acked).sequence, 8);
+  assert.deepEqual(await ofAda.after(8), ["first 👍1 ☕1"]);
+  assert.deepEqual(await ofBob.after(8), ["first 👍1* ☕1*"]);
+  laptop.connect();
+  assert.deepEqual(await ofLaptop.after(8), ["first 👍1 ☕1"]);
+
+  const { data } = await bob.api.history(chatId);
+  assert.deepEqual(data.messages.map(shown), ["first 👍1* ☕1*"]);
+  const { members } = (await ada.api.reactions(chatId, 1)).data;
+  assert.deepEqual(
+    members.map(({ user_id, reactions }) => [user_id, reactions]),
+    [[bobsId, ["👍", "☕"]]],
+  );
+});
+
+test("updates over HTTP are made once", async () => {
+  const { ada, bob, chatId } = await pair();
+  await ada.api.sendMessage(chatId, { client_message_id: randomUUID(), content: "frist" });
+  await ada.api.sendMessage(chatId, { client_message_id: randomUUID(), content: "a secret" });
+  const [editId, reactId, removeId, deleteId] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+  for (const deduplicated of [false, true]) {
+    const acks = [
+      await ada.api.editMessage(chatId, 1, { client_message_id: editId, content: "first" }),
+      await ada.api.addReaction(chatId, 1, "a/b?c#d%20", reactId),
+      await ada.api.removeReaction(chatId, 1, "a/b?c#d%20", removeId),
+      await ada.api.deleteMessage(chatId, 2, deleteId),
+    ];
+    assert.deepEqual(
+      acks.map((ack) => [ack.sequence, ack.deduplicated]),
+      [3, 4, 5, 6].map((sequence) => [sequence, deduplicated]),
+    );
+  }
+  const { data } = await bob.api.history(chatId);
+  assert.deepEqual(data.messages.map(shown), ["first"]);
+});
+
+test("a queued update is shown at once, once, and no longer when it is refused", async () => {
+  const { ada, bob, chatId } = await pair();
+  const bobsId = (await bob.api.me()).user_id;
+  const ofBob = new Copies(bob, bobsId);
+  await ada.api.sendMessage(chatId, { client_message_id: randomUUID(), content: "stays" });
+  bob.connect();
+  await ofBob.after(1);
+  await bob.close();
+  const coffee = bob.addReaction(chatId, 1, "☕\ufe0f");
+  const edit = bob.editMessage(chatId, 1, "changed");
+  const queued = await bob.queuedUpdates();
+  const seen = (updates: typeof queued) => shown(withQueued(ofBob.get(1), updates) ?? assert.fail("deleted"));
+  assert.equal(seen(queued), "changed ☕1*");
+  bob.connect();
+  assert.equal((await next(bob, "sent")).client_message_id, coffee.clientMessageId);
+  const failed = await next(bob, "failed");
+  assert.deepEqual([failed.clientMessageId, failed.error.code], [edit.clientMessageId, "FORBIDDEN"]);
+  assert.equal(failed.error.details["reason"], "not_the_author");
+  await ofBob.after(2);
+  assert.equal(seen(queued.slice(0, 1)), "stays ☕1*", "the reaction of the server and the queued one are the same");
+  assert.equal(seen(await bob.queuedUpdates()), "stays ☕1*");
 });
 
 test("users of another system come with their own tokens, and are asked for a new one when it is refused", async () => {

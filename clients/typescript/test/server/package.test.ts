@@ -41,7 +41,8 @@ test("the sources cannot be packed by mistake: they have no dist", () => {
 test("the package can be imported, and nothing else comes with it", () => {
   const script = 'import * as sdk from "@tidings/client"; console.log(Object.keys(sdk).sort().join(" "))';
   const names = run(app, process.execPath, "--input-type=module", "--eval", script).trim();
-  assert.equal(names, "Api ApiError Client SendError indexedDbStorage memoryStorage supportsPasskeys");
+  const functions = "indexedDbStorage memoryStorage newer revisionOf supportsPasskeys withQueued withUpdated";
+  assert.equal(names, `Api ApiError Client SendError ${functions}`);
   assert.deepEqual(
     JSON.parse(run(app, "npm", "ls", "--json", "--all")).dependencies["@tidings/client"].dependencies,
     undefined,
@@ -71,9 +72,11 @@ test("the story of the README runs against the real server", async () => {
       "durable as message 1",
       "Bob heard Hello, Bob",
       "Bob has read up to 2",
+      "[ [ '👋' ] ]",
+      "Hello",
       "waiting: 1",
       "waiting: 0",
-      "[ 'Written offline', 'Are you there?' ]",
+      "[ 'Written offline', 'Hello' ]",
       "no such chat",
     ]);
   } finally {

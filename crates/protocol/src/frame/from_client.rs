@@ -443,8 +443,12 @@ mod tests {
             ("ack", r#""last_acked_sequence":7"#),
             ("mark_read", r#""last_read_sequence":7"#),
             ("sync_request", r#""last_acked_sequence":7,"limit":7"#),
+            (
+                "update_message",
+                r#""client_message_id":"00000000-0000-4000-8000-000000000000","sequence":7,"action":"delete""#,
+            ),
         ] {
-            assert_eq!(frame(frame_type, &whole.replace('7', "7.0")), frame(frame_type, whole));
+            assert_eq!(frame(frame_type, &whole.replace(":7", ":7.0")), frame(frame_type, whole));
         }
         let send = |ttl: &str| Inbound::parse(&send(&format!(r#","content":"hi","ttl_seconds":{ttl}"#))).unwrap();
         assert_eq!(send("60.0"), send("60"));
@@ -479,7 +483,8 @@ mod tests {
         let sync = (chat_id.clone(), any::<u64>(), 1usize..=500).prop_map(|(chat_id, after, limit)| {
             ClientFrame::SyncRequest(Sync { chat_id, after: Sequence(after), limit })
         });
-        let action = ("[^\0]{1,40}", "[^\\s\\p{Cc}]{1,16}", 0..4).prop_map(|(text, reaction, kind)| match kind {
+        let reaction = prop_oneof!["[a-z0-9_+:-]{1,16}", "[👍🎉☕❌🙏]{1,4}", Just("👩\u{200d}🚀".to_owned())];
+        let action = ("[^\0]{1,40}", reaction, 0..4).prop_map(|(text, reaction, kind)| match kind {
             0 => UpdateAction::Edit(Body::new(text.try_into().unwrap(), ContentType::Text)),
             1 => UpdateAction::Delete,
             2 => UpdateAction::React(reaction.parse().unwrap()),

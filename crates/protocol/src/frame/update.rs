@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::from_client::{InvalidField, invalid, read_body};
 use super::from_server::{MessageBody, encode};
+use crate::integer::integer;
 use crate::schema;
 
 /// An update of a message to be requested.
@@ -51,6 +52,7 @@ pub(crate) struct UpdatePayload {
     #[schema(value_type = schema::ChatId)]
     pub(crate) chat_id: ChatId,
     /// The sequence of the message.
+    #[serde(deserialize_with = "integer")]
     #[schema(value_type = u64)]
     pub(crate) sequence: Sequence,
     pub(crate) action: ActionName,

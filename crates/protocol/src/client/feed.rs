@@ -125,9 +125,10 @@ mod tests {
     use domain::{ChatId, ContentType, MessageId, Timestamp, UserId};
 
     use super::*;
+    use crate::frame::{UpdateBody, UpdateName};
 
-    fn message(sequence: u64) -> FeedEntry {
-        FeedEntry::Message(MessageBody {
+    fn body(sequence: u64) -> MessageBody<'static> {
+        MessageBody {
             message_id: MessageId::from_bytes([1; 16]),
             chat_id: ChatId::from_bytes([2; 16]),
             sequence: Sequence(sequence),
@@ -139,7 +140,24 @@ mod tests {
             expires_at: None,
             client_message_id: None,
             state: None,
-        })
+        }
+    }
+
+    fn message(sequence: u64) -> FeedEntry {
+        FeedEntry::Message(body(sequence))
+    }
+
+    fn update(sequence: u64, target: u64) -> UpdateBody {
+        UpdateBody {
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(sequence),
+            target_sequence: Sequence(target),
+            user_id: UserId::from_bytes([3; 16]),
+            kind: UpdateName::Edited,
+            reaction: None,
+            created_at: Timestamp::default(),
+            client_message_id: None,
+        }
     }
 
     /// Offers pushes in this order and tells which sequences come out.
@@ -177,6 +195,30 @@ mod tests {
         feed.prove_empty(Sequence(8));
         assert_eq!(feed.next_early().map(|entry| entry.sequence()), Some(Sequence(9)));
         assert_eq!(feed.offer_from_page(message(9)), None, "it came before");
+    }
+
+    #[test]
+    fn a_page_is_one_list_in_which_each_update_has_its_message() {
+        let page = SyncResponse {
+            chat_id: ChatId::from_bytes([2; 16]),
+            messages: vec![body(6), body(3)],
+            updates: vec![update(7, 1), update(4, 3), update(5, 2), update(8, 1)],
+            updated_messages: vec![body(1)],
+            has_more: false,
+            next_sequence: None,
+            head_sequence: Sequence(8),
+        };
+        let entries: Vec<String> = FeedEntry::of_page(page)
+            .into_iter()
+            .map(|entry| match entry {
+                FeedEntry::Message(message) => format!("{}", message.sequence),
+                FeedEntry::Update(MessageUpdated { update, message }) => {
+                    let message = message.map_or("none".to_owned(), |message| message.sequence.to_string());
+                    format!("{} of {message}", update.sequence)
+                }
+            })
+            .collect();
+        assert_eq!(entries, ["3", "4 of 3", "5 of none", "6", "7 of 1", "8 of 1"], "2 was deleted");
     }
 
     #[test]

@@ -1,15 +1,16 @@
 use std::time::{Duration, Instant};
 
 use domain::{
-    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, MessageId, Sequence, Timestamp, Ttl, UserId,
+    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, MessageId, Sequence, Timestamp, Ttl,
+    UpdateAction, UserId,
 };
 use proptest::prelude::*;
 use protocol::client::{
     ClientEvent, ClientSession, Ended, LookUpFailure, Output, QueueFull, RefreshFailure, SendBounds,
 };
 use protocol::frame::{
-    ChatChangeKind, ChatUpdated, ClientFrame, ConnectionEstablished, Inbound, MessageBody, ReauthAck, RequestId,
-    Resync, SendMessage, SendMessageAck, ServerFrame, SyncResponse,
+    ChatChangeKind, ChatUpdated, ClientFrame, ConnectionEstablished, Inbound, MessageBody, MessageUpdated, ReauthAck,
+    RequestId, Resync, SendMessage, SendMessageAck, ServerFrame, SyncResponse, UpdateBody, UpdateMessage, UpdateName,
 };
 use protocol::{CloseReason, ErrorBody, ErrorCode};
 use serde_json::json;
@@ -117,6 +118,29 @@ impl SessionHarness {
         Ok(self.outputs())
     }
 
+    fn update(&mut self, action: UpdateAction) -> Result<Vec<String>, QueueFull> {
+        let client_message_id = ClientMessageId::from_bytes([5; 16]);
+        let update = UpdateMessage { client_message_id, chat_id: chat(1), target: Sequence(1), action };
+        self.session.update(self.now, update)?;
+        Ok(self.outputs())
+    }
+
+    /// A push of an update of message 1.
+    fn push_update(&mut self, sequence: u64) -> Vec<String> {
+        let update = UpdateBody {
+            chat_id: chat(1),
+            sequence: Sequence(sequence),
+            target_sequence: Sequence(1),
+            user_id: UserId::from_bytes([3; 16]),
+            kind: UpdateName::Edited,
+            reaction: None,
+            created_at: Timestamp::default(),
+            client_message_id: None,
+        };
+        let message = Some(message(chat(1), 1));
+        self.hear(None, ServerFrame::MessageUpdated(MessageUpdated { update, message }))
+    }
+
     fn ack_send(&mut self, id: &str, sequence: u64) -> Vec<String> {
         let ack = SendMessageAck {
             client_message_id: ClientMessageId::from_bytes([5; 16]),
@@ -175,6 +199,9 @@ fn notation(output: Output) -> String {
             let id = request_id.map(|id| format!(" {}", id.as_str())).unwrap_or_default();
             match frame {
                 ClientFrame::SendMessage(send) => format!("> send{id} {}", send.body.content.as_str()),
+                ClientFrame::UpdateMessage(update) => {
+                    format!("> {}{id} of {}", update.action.kind().as_str(), update.target)
+                }
                 ClientFrame::SyncRequest(sync) => format!("> sync{id} after {}", sync.after),
                 ClientFrame::Ack { sequence, .. } => format!("> ack {sequence}"),
                 ClientFrame::MarkRead { sequence, .. } => format!("> read {sequence}"),
@@ -190,6 +217,7 @@ fn notation(output: Output) -> String {
             ClientEvent::Connected { .. } => "connected".to_owned(),
             ClientEvent::Disconnected { .. } => "disconnected".to_owned(),
             ClientEvent::Message(message) => format!("message {}", message.sequence),
+            ClientEvent::Updated(updated) => format!("update {}", updated.update.sequence),
             ClientEvent::Sent(ack) => format!("sent {}", ack.sequence),
             ClientEvent::SendFailed { error, .. } => format!("failed {}", error.code),
             ClientEvent::WatermarkReset { head_sequence, .. } => format!("reset {head_sequence}"),
@@ -348,6 +376,53 @@ fn a_permanently_refused_send_is_reported_and_dropped() {
 }
 
 #[test]
+fn updates_wait_among_the_sends_and_go_out_again_on_the_next_connection() {
+    let mut client = SessionHarness::new();
+    client.session.track(client.now, chat(1), Sequence(1));
+    client.outputs();
+    assert_eq!(client.send("a").unwrap(), [""; 0]);
+    assert_eq!(client.update(UpdateAction::Delete).unwrap(), [""; 0]);
+    assert_eq!(client.update(UpdateAction::React("👍".parse().unwrap())).unwrap(), [""; 0]);
+    assert_eq!(client.send("b").unwrap(), [""; 0]);
+    let queued = ["> send s0 a", "> deleted s1 of 1", "> reacted s2 of 1", "> send s3 b"];
+    assert_eq!(client.establish()[3..], queued);
+    client.ack_send("s0", 2);
+    client.disconnect(Ended::Lost);
+    client.at(5000).timeout();
+    assert_eq!(client.establish()[3..], queued[1..], "what has no outcome is repeated");
+}
+
+#[test]
+fn the_ack_of_an_update_does_not_take_the_place_of_its_push() {
+    let mut client = SessionHarness::established(1);
+    assert_eq!(client.update(UpdateAction::Delete).unwrap(), ["> deleted s0 of 1"]);
+    assert_eq!(client.ack_send("s0", 2), ["sent 2"]);
+    assert_eq!(client.push_update(2), ["update 2"]);
+    assert_eq!(client.push(3), ["message 3"], "the watermark is above the update");
+    assert_eq!(client.push_update(2), [""; 0]);
+    assert_eq!(client.push_update(5), ["> sync y1 after 3"], "an update above a gap waits like a message");
+}
+
+#[test]
+fn a_permanently_refused_update_is_reported_and_dropped() {
+    let mut client = SessionHarness::established(1);
+    client.update(UpdateAction::Delete).unwrap();
+    assert_eq!(client.refuse(Some("s0"), ErrorCode::Forbidden, json!({})), ["failed FORBIDDEN"]);
+    client.disconnect(Ended::Lost);
+    client.at(5000).timeout();
+    assert_eq!(client.establish().len(), 3, "it is not repeated");
+}
+
+#[test]
+fn handed_out_updates_are_acknowledged_like_messages() {
+    let mut client = SessionHarness::established(1);
+    client.push_update(2);
+    assert_eq!(client.stored(2), [""; 0]);
+    client.at(1000);
+    assert_eq!(client.timeout(), ["> ack 2"]);
+}
+
+#[test]
 fn a_rate_limited_send_is_retried_after_the_requested_delay() {
     let mut client = SessionHarness::established(0);
     client.send("a").unwrap();
@@ -364,6 +439,7 @@ fn the_queue_of_sends_is_bounded() {
         client.send("a").unwrap();
     }
     assert_eq!(client.send("a"), Err(QueueFull(1000)));
+    assert_eq!(client.update(UpdateAction::Delete), Err(QueueFull(1000)), "updates are in the same queue");
 }
 
 #[test]

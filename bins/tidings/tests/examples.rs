@@ -15,6 +15,9 @@ mod export;
 mod hello;
 #[path = "it/server.rs"]
 mod server;
+#[allow(dead_code, reason = "an example has a `main` of its own")]
+#[path = "../../../crates/client/examples/updates.rs"]
+mod updates;
 
 use server::{PATIENCE, TestServer};
 
@@ -41,4 +44,13 @@ async fn hello_is_answered_by_the_echo_bot_and_both_are_exported_in_order() {
     let said: Vec<_> = lines.iter().map(|line| (line["sequence"].as_u64(), line["content"].as_str())).collect();
     assert_eq!(said, [(Some(1), Some("Hello, Echo")), (Some(2), Some("Hello, Echo"))]);
     assert_ne!(lines[0]["sender_id"], lines[1]["sender_id"]);
+}
+
+#[tokio::test]
+async fn updates_leave_the_corrected_message_alone() {
+    let server = TestServer::start().await;
+    let url = server.base_url();
+    echo_bot::sign_in(&url, BOT, "000000").await.unwrap();
+    let updated = tokio::time::timeout(PATIENCE, updates::update(&url, ADA, "000000", BOT)).await;
+    assert_eq!(updated.expect("it ends").unwrap(), ["Hello (edited)  👋 1"]);
 }

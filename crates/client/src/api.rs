@@ -1,16 +1,16 @@
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::{ChatId, DeviceId, MessageId, PasskeyId, Role, Sequence, SessionId, UserId};
+use domain::{ChatId, ClientMessageId, DeviceId, MessageId, PasskeyId, Reaction, Role, Sequence, SessionId, UserId};
 use protocol::frame::{Presence, PresenceSnapshot, SendMessageAck};
 use protocol::rest::{
     AccountDeletion, AddMember, AddPasskey, Around, Blocks, ChangeRole, ChatDetails, Contacts, CreateChat, Data,
-    DeleteMe, Export, Failure, FileReport, History, Inbox, Invitation, Invitations, Lookup, LookupResults,
+    DeleteMe, EditMessage, Export, Failure, FileReport, History, Inbox, Invitation, Invitations, Lookup, LookupResults,
     MarkDelivered, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, PasskeyAuthentication,
-    PasskeyCreationOptions, PasskeyRequestOptions, PasskeySummary, Passkeys, PresenceQuery, PushRegistration, Receipts,
-    RefreshTokens, Reported, RequestOtp, Revoked, SendMessage, Sessions, SignInWithPasskey, SignedIn, Tokens,
-    TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
+    PasskeyCreationOptions, PasskeyRequestOptions, PasskeySummary, Passkeys, PresenceQuery, PushRegistration,
+    Reactions, Receipts, RefreshTokens, Reported, RequestOtp, Revoked, SendMessage, Sessions, SignInWithPasskey,
+    SignedIn, Tokens, TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -464,6 +464,64 @@ impl Api {
         self.get(&format!("/messages/{message_id}")).await
     }
 
+    /// Edits a message of the user over HTTP. Retries with the same `client_message_id` make one edit, as of every update.
+    pub async fn edit_message(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        edit: &EditMessage,
+    ) -> Result<SendMessageAck, ApiError> {
+        self.call(Method::PATCH, &format!("/chats/{chat_id}/messages/{sequence}"), Some(edit)).await
+    }
+
+    /// Deletes a message for everyone over HTTP.
+    pub async fn delete_message(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        client_message_id: ClientMessageId,
+    ) -> Result<SendMessageAck, ApiError> {
+        let path = format!("/chats/{chat_id}/messages/{sequence}?client_message_id={client_message_id}");
+        self.call(Method::DELETE, &path, NO_BODY).await
+    }
+
+    /// Adds a reaction of the user to a message over HTTP.
+    pub async fn add_reaction(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        reaction: &Reaction,
+        client_message_id: ClientMessageId,
+    ) -> Result<SendMessageAck, ApiError> {
+        let path = reaction_path(chat_id, sequence, reaction, client_message_id);
+        self.call(Method::PUT, &path, NO_BODY).await
+    }
+
+    /// Removes a reaction of the user from a message over HTTP.
+    pub async fn remove_reaction(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        reaction: &Reaction,
+        client_message_id: ClientMessageId,
+    ) -> Result<SendMessageAck, ApiError> {
+        let path = reaction_path(chat_id, sequence, reaction, client_message_id);
+        self.call(Method::DELETE, &path, NO_BODY).await
+    }
+
+    /// A page of the members who reacted to a message, ordered by id, from the start or from the cursor of the previous
+    /// page.
+    pub async fn reactions(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        cursor: Option<&str>,
+    ) -> Result<Paged<Reactions>, ApiError> {
+        let path = format!("/chats/{chat_id}/messages/{sequence}/reactions?limit=100");
+        let path = cursor.map_or_else(|| path.clone(), |cursor| format!("{path}&cursor={cursor}"));
+        self.read(Method::GET, &path, NO_BODY).await
+    }
+
     /// Acknowledges all messages up to `sequence`, which must have no gap: for clients that read messages over REST. A
     /// connected [`Client`](crate::Client) acknowledges by itself.
     pub async fn mark_delivered(&self, chat_id: ChatId, sequence: Sequence) -> Result<MarkedRead, ApiError> {
@@ -484,6 +542,31 @@ impl Api {
 }
 
 const NO_BODY: Option<&()> = None;
+
+fn reaction_path(
+    chat_id: ChatId,
+    sequence: Sequence,
+    reaction: &Reaction,
+    client_message_id: ClientMessageId,
+) -> String {
+    let encoded = percent_encoded(reaction.as_str());
+    format!("/chats/{chat_id}/messages/{sequence}/reactions/{encoded}?client_message_id={client_message_id}")
+}
+
+/// A text as one segment of a path.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
+            _ => {
+                // Writing to a string never fails.
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    encoded
+}
 
 impl Api {
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {

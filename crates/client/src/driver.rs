@@ -8,15 +8,14 @@ use domain::{ChatId, ClientMessageId, Sequence};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use protocol::client::{ClientEvent, ClientSession, Ended, Output, SendBounds};
-use protocol::frame::SendMessageAck;
+use protocol::client::{ClientEvent, ClientSession, Ended, Output, QueueFull, SendBounds};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::protocol::frame::Utf8Bytes;
 
 use crate::errand::{Errand, ErrandResult};
-use crate::events::ProcessedMessages;
-use crate::handle::HandleCommand;
+use crate::events::ProcessedEntries;
+use crate::handle::{HandleCommand, OutcomeSender};
 use crate::{Api, ApiError, ClientHandle, ConnectError, Credential, Events, RawConnection, SendError};
 
 /// Capacity of the event channel. While it is full, nothing is read from the socket: to the server, a slow application
@@ -42,7 +41,7 @@ pub(crate) fn spawn(
 ) -> (ClientHandle, Events) {
     let (commands, command_receiver) = mpsc::channel(COMMANDS_LEN_MAX);
     let (events, event_receiver) = mpsc::channel(EVENTS_LEN_MAX);
-    let taken = Arc::new(ProcessedMessages::default());
+    let taken = Arc::new(ProcessedEntries::default());
     let now = Instant::now();
     let mut session = ClientSession::new(now, send_bounds, rand::random()).with_reconnect_pause(reconnect_pause);
     for (chat_id, sequence) in positions {
@@ -83,12 +82,12 @@ struct SessionDriver {
     events: mpsc::Sender<ClientEvent>,
     /// Events that do not fit into the channel yet.
     queued_events: VecDeque<ClientEvent>,
-    taken: Arc<ProcessedMessages>,
-    /// Messages that were emitted and are not known to be stored, in order.
+    taken: Arc<ProcessedEntries>,
+    /// Messages and updates that were emitted and are not known to be stored, in order.
     emitted: VecDeque<(ChatId, Sequence)>,
-    /// The number of messages removed from `emitted`.
+    /// The number of entries removed from `emitted`.
     stored: u64,
-    outcomes: HashMap<ClientMessageId, oneshot::Sender<Result<SendMessageAck, SendError>>>,
+    outcomes: HashMap<ClientMessageId, OutcomeSender>,
     closers: Vec<oneshot::Sender<()>>,
 }
 
@@ -203,7 +202,7 @@ impl SessionDriver {
         }
     }
 
-    /// Routes the outcomes of sends to their callers, and all other events to the event stream.
+    /// Routes the outcomes of sends and updates to their callers, and all other events to the event stream.
     fn handle_event(&mut self, event: ClientEvent) {
         let (client_message_id, outcome) = match event {
             ClientEvent::Sent(ack) => (ack.client_message_id, Ok(ack)),
@@ -219,8 +218,12 @@ impl SessionDriver {
     }
 
     fn emit(&mut self, event: ClientEvent) {
-        if let ClientEvent::Message(message) = &event {
-            self.emitted.push_back((message.chat_id, message.sequence));
+        match &event {
+            ClientEvent::Message(message) => self.emitted.push_back((message.chat_id, message.sequence)),
+            ClientEvent::Updated(updated) => {
+                self.emitted.push_back((updated.update.chat_id, updated.update.sequence));
+            }
+            _ => {}
         }
         match self.events.try_reserve() {
             Ok(permit) if self.queued_events.is_empty() => permit.send(event),
@@ -254,11 +257,13 @@ impl SessionDriver {
         match command {
             HandleCommand::Send { message, outcome } => {
                 let client_message_id = message.client_message_id;
-                match self.session.send(now, message) {
-                    Ok(()) => drop(self.outcomes.insert(client_message_id, outcome)),
-                    // The caller may have dropped the future.
-                    Err(full) => drop(outcome.send(Err(full.into()))),
-                }
+                let queued = self.session.send(now, message);
+                self.await_outcome(client_message_id, queued, outcome);
+            }
+            HandleCommand::Update { update, outcome } => {
+                let client_message_id = update.client_message_id;
+                let queued = self.session.update(now, update);
+                self.await_outcome(client_message_id, queued, outcome);
             }
             HandleCommand::MarkRead { chat_id, sequence } => self.session.mark_read(now, chat_id, sequence),
             HandleCommand::Typing { chat_id, is_typing } => self.session.typing(now, chat_id, is_typing),
@@ -269,6 +274,19 @@ impl SessionDriver {
                 self.closers.push(done);
                 self.session.close(now);
             }
+        }
+    }
+
+    fn await_outcome(
+        &mut self,
+        client_message_id: ClientMessageId,
+        queued: Result<(), QueueFull>,
+        outcome: OutcomeSender,
+    ) {
+        match queued {
+            Ok(()) => drop(self.outcomes.insert(client_message_id, outcome)),
+            // The caller may have dropped the future.
+            Err(full) => drop(outcome.send(Err(full.into()))),
         }
     }
 
@@ -306,9 +324,9 @@ impl SessionDriver {
         self.api.renew_at().map(|at| at.max(self.renewal_paused_until))
     }
 
-    /// Reports to the session the messages that the application has processed.
+    /// Reports to the session the messages and updates that the application has processed.
     fn note_stored(&mut self) {
-        let taken = self.taken.messages();
+        let taken = self.taken.entries();
         let now = Instant::now();
         while self.stored < taken
             && let Some((chat_id, sequence)) = self.emitted.pop_front()

@@ -1,4 +1,4 @@
-use domain::ContentError;
+use domain::{ContentError, ReactionError};
 use protocol::ErrorBody;
 use protocol::client::QueueFull;
 
@@ -69,13 +69,16 @@ pub enum ConnectError {
     Transport(#[source] Box<tokio_tungstenite::tungstenite::Error>),
 }
 
-/// A failed send. After [`Closed`](Self::Closed) the outcome is unknown.
+/// A failed send or update. After [`Closed`](Self::Closed) the outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// The content is out of bounds.
     #[error(transparent)]
     Content(#[from] ContentError),
+    /// The text is not a reaction.
+    #[error(transparent)]
+    Reaction(#[from] ReactionError),
     /// The send queue is full.
     #[error(transparent)]
     QueueFull(#[from] QueueFull),

@@ -1,22 +1,26 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use domain::{Body, ChatId, ContentType, Sequence, UserId};
-use protocol::frame::{SendMessage, SendMessageAck};
+use domain::{Body, ChatId, ContentType, Sequence, UpdateAction, UserId};
+use protocol::frame::{SendMessage, SendMessageAck, UpdateMessage};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::{SendError, SessionClosed};
 
-/// Controls a session: sends, marks as read, announces typing, closes. Clones control the same session.
+/// Controls a session: sends, updates messages, marks as read, announces typing, closes. Clones control the same session.
 #[derive(Clone, Debug)]
 pub struct ClientHandle {
     commands: mpsc::Sender<HandleCommand>,
 }
 
+/// Resolves the [`Ack`] of a send or an update.
+pub(crate) type OutcomeSender = oneshot::Sender<Result<SendMessageAck, SendError>>;
+
 #[derive(Debug)]
 pub(crate) enum HandleCommand {
-    Send { message: SendMessage, outcome: oneshot::Sender<Result<SendMessageAck, SendError>> },
+    Send { message: SendMessage, outcome: OutcomeSender },
+    Update { update: UpdateMessage, outcome: OutcomeSender },
     MarkRead { chat_id: ChatId, sequence: Sequence },
     Typing { chat_id: ChatId, is_typing: bool },
     Watch { user_ids: Vec<UserId> },
@@ -47,6 +51,67 @@ impl ClientHandle {
         let (outcome, receiver) = oneshot::channel();
         self.command(HandleCommand::Send { message, outcome }).await?;
         Ok(Ack { receiver })
+    }
+
+    /// Replaces the content of one of the user's own messages by a text, and waits until the edit is durable. Without a
+    /// connection it waits for the next one.
+    ///
+    /// `sequence` is that of the message, and that of the acknowledgement is the one of the update. The new state of the
+    /// message arrives as [`ClientEvent::Updated`](crate::ClientEvent::Updated), and
+    /// [`with_queued`](crate::with_queued) shows it before. A refusal has its reason in `details.reason`.
+    pub async fn edit(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        text: impl Into<String>,
+    ) -> Result<SendMessageAck, SendError> {
+        let body = Body::new(text.into().try_into()?, ContentType::Text);
+        self.update(chat_id, sequence, UpdateAction::Edit(body)).await
+    }
+
+    /// Deletes a message for everyone: one of the user's own, or as an admin of a group any message. Waits like
+    /// [`edit`](Self::edit).
+    pub async fn delete(&self, chat_id: ChatId, sequence: Sequence) -> Result<SendMessageAck, SendError> {
+        self.update(chat_id, sequence, UpdateAction::Delete).await
+    }
+
+    /// Adds a reaction of the user to a message: an emoji or a short code. Waits like [`edit`](Self::edit).
+    pub async fn react(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        reaction: &str,
+    ) -> Result<SendMessageAck, SendError> {
+        self.update(chat_id, sequence, UpdateAction::React(reaction.parse()?)).await
+    }
+
+    /// Removes a reaction of the user from a message. Waits like [`edit`](Self::edit).
+    pub async fn unreact(
+        &self,
+        chat_id: ChatId,
+        sequence: Sequence,
+        reaction: &str,
+    ) -> Result<SendMessageAck, SendError> {
+        self.update(chat_id, sequence, UpdateAction::Unreact(reaction.parse()?)).await
+    }
+
+    /// Queues an update of a message, in one order with the sends of its chat, and returns a future of its outcome.
+    ///
+    /// The caller chooses the `client_message_id`, and can repeat the call with the same one in a later run.
+    pub async fn submit_update(&self, update: UpdateMessage) -> Result<Ack, SessionClosed> {
+        let (outcome, receiver) = oneshot::channel();
+        self.command(HandleCommand::Update { update, outcome }).await?;
+        Ok(Ack { receiver })
+    }
+
+    async fn update(
+        &self,
+        chat_id: ChatId,
+        target: Sequence,
+        action: UpdateAction,
+    ) -> Result<SendMessageAck, SendError> {
+        let client_message_id = Uuid::new_v4().into();
+        self.submit_update(UpdateMessage { client_message_id, chat_id, target, action }).await?.await
     }
 
     /// Marks all messages up to `sequence` as read.
@@ -82,7 +147,7 @@ impl ClientHandle {
     }
 }
 
-/// The outcome of a send: a future of its acknowledgement.
+/// The outcome of a send or an update: a future of its acknowledgement.
 #[derive(Debug)]
 pub struct Ack {
     receiver: oneshot::Receiver<Result<SendMessageAck, SendError>>,

@@ -2,12 +2,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use client::{Client, ClientEvent, ClientHandle, Events, SendError, StopReason};
+use client::{Client, ClientEvent, ClientHandle, Events, SendError, StopReason, newer, with_updated};
 use domain::{ChatId, ClientMessageId, DeviceId, Sequence, UserId};
 use futures_util::FutureExt;
-use protocol::ErrorCode;
+use protocol::ErrorBody;
 use protocol::frame::{
-    ChatUpdated, MessageBody, MessageUpdated, PresenceStatus, ReceiptBody, SendMessage, SendMessageAck,
+    ChatUpdated, MessageBody, MessageUpdated, PresenceStatus, ReceiptBody, SendMessage, SendMessageAck, UpdateMessage,
 };
 use protocol::rest::Tokens;
 use tokio::sync::watch;
@@ -45,9 +45,12 @@ pub(crate) struct Storage {
 #[derive(Default)]
 pub(crate) struct ApplicationState {
     pub(crate) tokens: Option<Tokens>,
+    /// As they were handed out.
     pub(crate) messages: BTreeMap<ChatId, Vec<MessageBody<'static>>>,
+    /// After the updates that were handed out.
+    pub(crate) copies: BTreeMap<ChatId, BTreeMap<Sequence, MessageBody<'static>>>,
     pub(crate) positions: BTreeMap<ChatId, Sequence>,
-    /// The application's queue: its sends and their results.
+    /// The application's queue: its sends and updates, and their results.
     pub(crate) queue: Vec<Queued>,
     pub(crate) held: Option<MessageBody<'static>>,
     /// The application has handled every delivered event.
@@ -63,8 +66,23 @@ pub(crate) struct ApplicationState {
 }
 
 pub(crate) struct Queued {
-    pub(crate) message: SendMessage,
-    pub(crate) outcome: Option<Result<SendMessageAck, ErrorCode>>,
+    pub(crate) entry: QueuedEntry,
+    pub(crate) outcome: Option<Result<SendMessageAck, ErrorBody>>,
+}
+
+#[derive(Clone)]
+pub(crate) enum QueuedEntry {
+    Message(SendMessage),
+    Update(UpdateMessage),
+}
+
+impl QueuedEntry {
+    pub(crate) fn client_message_id(&self) -> ClientMessageId {
+        match self {
+            Self::Message(message) => message.client_message_id,
+            Self::Update(update) => update.client_message_id,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -109,19 +127,19 @@ impl ScenarioDevice {
         Self { user_id, proxy, device_id, client, storage, first_token, running: None, disturbed }
     }
 
-    /// Connects, and sends the queued messages.
+    /// Connects, and sends the queued messages and updates.
     pub(crate) async fn connect(&mut self) {
         self.disturb();
         self.client = client(&self.proxy, self.device_id, &self.storage);
         let (handle, events) = self.client.connect().expect("it is signed in");
-        let application = tokio::spawn(take(events, self.storage.clone()));
+        let application = tokio::spawn(take(self.user_id, events, self.storage.clone()));
         self.running = Some(RunningClient { handle, application, acks: JoinSet::new() });
-        let unsent: Vec<SendMessage> = {
+        let unsent: Vec<QueuedEntry> = {
             let kept = self.storage.kept();
-            kept.queue.iter().filter(|queued| queued.outcome.is_none()).map(|queued| queued.message.clone()).collect()
+            kept.queue.iter().filter(|queued| queued.outcome.is_none()).map(|queued| queued.entry.clone()).collect()
         };
-        for message in unsent {
-            self.submit(message).await;
+        for entry in unsent {
+            self.submit(entry).await;
         }
     }
 
@@ -148,22 +166,26 @@ impl ScenarioDevice {
         self.connect().await;
     }
 
-    /// Queues a message, and sends it if there is a client.
-    pub(crate) async fn queue(&mut self, message: SendMessage) {
-        self.storage.kept().queue.push(Queued { message: message.clone(), outcome: None });
-        self.submit(message).await;
+    /// Queues a message or an update, and sends it if there is a client.
+    pub(crate) async fn queue(&mut self, entry: QueuedEntry) {
+        self.storage.kept().queue.push(Queued { entry: entry.clone(), outcome: None });
+        self.submit(entry).await;
     }
 
-    async fn submit(&mut self, message: SendMessage) {
+    async fn submit(&mut self, entry: QueuedEntry) {
         let Some(RunningClient { handle, acks, .. }) = &mut self.running else { return };
-        let client_message_id = message.client_message_id;
-        // A stopped client sends nothing more; the message stays in the queue.
-        let Ok(ack) = handle.submit(message).await else { return };
+        let client_message_id = entry.client_message_id();
+        let submitted = match entry {
+            QueuedEntry::Message(message) => handle.submit(message).await,
+            QueuedEntry::Update(update) => handle.submit_update(update).await,
+        };
+        // A stopped client sends nothing more; the entry stays in the queue.
+        let Ok(ack) = submitted else { return };
         let storage = self.storage.clone();
         acks.spawn(async move {
             let outcome = match ack.await {
                 Ok(ack) => Ok(ack),
-                Err(SendError::Refused(error)) => Err(error.code),
+                Err(SendError::Refused(error)) => Err(error),
                 Err(_) => return,
             };
             storage.settle(client_message_id, outcome);
@@ -198,10 +220,10 @@ impl Storage {
         self.holds.send_replace(holds);
     }
 
-    fn settle(&self, client_message_id: ClientMessageId, outcome: Result<SendMessageAck, ErrorCode>) {
+    fn settle(&self, client_message_id: ClientMessageId, outcome: Result<SendMessageAck, ErrorBody>) {
         let mut kept = self.kept();
         let is_it =
-            |queued: &&mut Queued| queued.message.client_message_id == client_message_id && queued.outcome.is_none();
+            |queued: &&mut Queued| queued.entry.client_message_id() == client_message_id && queued.outcome.is_none();
         if let Some(queued) = kept.queue.iter_mut().find(is_it) {
             queued.outcome = Some(outcome);
         }
@@ -227,7 +249,7 @@ fn client(proxy: &DeviceProxy, device_id: DeviceId, storage: &Storage) -> Client
 }
 
 /// The application: records the delivered events, in order.
-async fn take(mut events: Events, storage: Storage) {
+async fn take(user_id: UserId, mut events: Events, storage: Storage) {
     loop {
         // Requesting the next event acknowledges the previous one.
         let event = match events.next().now_or_never() {
@@ -240,7 +262,7 @@ async fn take(mut events: Events, storage: Storage) {
         storage.kept().is_idle = false;
         match event {
             Some(ClientEvent::Message(message)) => take_message(&storage, message).await,
-            Some(ClientEvent::Updated(updated)) => take_update(&storage, *updated),
+            Some(ClientEvent::Updated(updated)) => take_update(&storage, user_id, &updated),
             Some(event) => note(&mut storage.kept(), event),
             None => break,
         }
@@ -257,25 +279,22 @@ async fn take_message(storage: &Storage, message: MessageBody<'static>) {
     let mut kept = storage.kept();
     kept.held = None;
     kept.positions.insert(message.chat_id, message.sequence);
+    let copies = kept.copies.entry(message.chat_id).or_default();
+    let copy = newer(copies.get(&message.sequence), message.clone());
+    copies.insert(message.sequence, copy);
     kept.messages.entry(message.chat_id).or_default().push(message);
 }
 
-/// Replaces the message of an update by its new state, or removes it.
-fn take_update(storage: &Storage, updated: MessageUpdated<'static>) {
-    let MessageUpdated { update, message } = updated;
+/// Replaces the copy of the message by its new state, or removes it.
+fn take_update(storage: &Storage, user_id: UserId, updated: &MessageUpdated<'static>) {
+    let update = &updated.update;
     let mut kept = storage.kept();
     kept.positions.insert(update.chat_id, update.sequence);
-    let messages = kept.messages.entry(update.chat_id).or_default();
-    match message {
-        Some(message) => {
-            if let Some(known) = messages.iter_mut().find(|known| known.sequence == message.sequence)
-                && known.revision() < message.revision()
-            {
-                *known = message;
-            }
-        }
-        None => messages.retain(|known| known.sequence != update.target_sequence),
-    }
+    let copies = kept.copies.entry(update.chat_id).or_default();
+    match with_updated(copies.get(&update.target_sequence), updated, user_id) {
+        Some(copy) => copies.insert(update.target_sequence, copy),
+        None => copies.remove(&update.target_sequence),
+    };
 }
 
 fn note(kept: &mut ApplicationState, event: ClientEvent) {

@@ -3,13 +3,16 @@ use std::time::{Duration, Instant};
 
 use client::{ApiError, HistoryRange, StopReason};
 use domain::{Body, ChatId, ChatType, ClientMessageId, ContentType, Metadata, Role, Sequence, Ttl, UserId};
-use protocol::ErrorCode;
-use protocol::frame::{MessageBody, SendMessage};
+use protocol::frame::{MessageBody, ReactionBody, SendMessage, UpdateMessage};
 use protocol::rest::{AddMember, CreateChat, UpdateMe};
+use protocol::{ErrorBody, ErrorCode};
 
-use crate::device::ScenarioDevice;
+use crate::device::{QueuedEntry, ScenarioDevice};
 use crate::proxy::DeviceProxy;
-use crate::scenario::{ConformanceScenario, ExpectedWatermarks, MessageContents, ScenarioStep, SendStep, Stopped};
+use crate::scenario::{
+    ConformanceScenario, ExpectedCopy, ExpectedReaction, ExpectedWatermarks, MessageContents, ScenarioStep, SendStep,
+    Stopped, UpdateStep,
+};
 use crate::server::{PATIENCE, TestServer};
 
 /// Runs the steps of a scenario, and fails at the first that does not hold.
@@ -162,6 +165,11 @@ impl World {
                 self.queue(&send).await;
                 Ok(())
             }
+            ScenarioStep::Update(update) => self.update(update).await,
+            ScenarioStep::QueueUpdate(update) => {
+                self.queue_update(&update).await;
+                Ok(())
+            }
             ScenarioStep::MarkRead { device, chat, sequence } => {
                 let chat_id = self.chats[&chat];
                 self.device(&device).handle().mark_read(chat_id, Sequence(sequence)).await.map_err(|e| e.to_string())
@@ -197,6 +205,22 @@ impl World {
             ScenarioStep::ExpectMessages { device, chat, contents } => {
                 self.expect_messages(&device, &chat, contents).await
             }
+            ScenarioStep::ExpectCopies { device, chat, messages } => {
+                let (storage, chat_id) = (&self.device(&device).storage, self.chats[&chat]);
+                until(async || {
+                    let kept = storage.kept();
+                    let copies = kept.copies.get(&chat_id).into_iter().flat_map(BTreeMap::values);
+                    ConditionState::of(copies.map(copy_of).collect(), messages.clone())
+                })
+                .await
+            }
+            ScenarioStep::ExpectHistoryCopies { device, chat, messages } => {
+                until(async || match self.history(&device, &chat).await {
+                    Ok(history) => ConditionState::of(history.iter().map(copy_of).collect(), messages.clone()),
+                    Err(error) => ConditionState::NotYet(error.to_string()),
+                })
+                .await
+            }
             ScenarioStep::ExpectHeld { device, chat, content } => {
                 let (storage, expected) = (&self.device(&device).storage, (self.chats[&chat], content));
                 let held =
@@ -209,21 +233,23 @@ impl World {
                 until(async || {
                     let kept = storage.kept();
                     let waiting = kept.queue.iter().filter(|queued| queued.outcome.is_none());
-                    ConditionState::of(
-                        waiting.map(|q| q.message.body.content.as_str()).collect::<Vec<_>>(),
-                        texts(&contents),
-                    )
+                    let sends = waiting.filter_map(|queued| match &queued.entry {
+                        QueuedEntry::Message(message) => Some(message.body.content.as_str()),
+                        QueuedEntry::Update(_) => None,
+                    });
+                    ConditionState::of(sends.collect(), texts(&contents))
                 })
                 .await
             }
-            ScenarioStep::ExpectFailed { device, id, code } => {
+            ScenarioStep::ExpectFailed { device, id, code, reason } => {
                 let (storage, id) = (&self.device(&device).storage, self.ids[&id]);
                 until(async || {
                     let kept = storage.kept();
-                    let of_id = kept.queue.iter().filter(|queued| queued.message.client_message_id == id);
-                    let failures: Vec<ErrorCode> =
-                        of_id.filter_map(|queued| queued.outcome.as_ref()?.as_ref().err().copied()).collect();
-                    ConditionState::of(failures, vec![code])
+                    let of_id = kept.queue.iter().filter(|queued| queued.entry.client_message_id() == id);
+                    let failures = of_id.filter_map(|queued| queued.outcome.as_ref()?.as_ref().err());
+                    let found: Vec<(ErrorCode, Option<&str>)> =
+                        failures.map(|error| (error.code, reason.as_ref().and(reason_of(error)))).collect();
+                    ConditionState::of(found, vec![(code, reason.as_deref())])
                 })
                 .await
             }
@@ -354,14 +380,44 @@ impl World {
                 .with_metadata(send.metadata.clone()),
                 ttl: send.ttl_seconds.and_then(Ttl::from_secs),
             };
-            device.queue(message).await;
+            device.queue(QueuedEntry::Message(message)).await;
         }
+        before
+    }
+
+    /// Queues the update of a step, and returns the previous length of the queue.
+    async fn queue_update(&mut self, step: &UpdateStep) -> usize {
+        let chat_id = self.chats[&step.chat];
+        let named = step.id.clone().map(|name| *self.ids.entry(name).or_insert_with(|| uuid::Uuid::new_v4().into()));
+        let device = self.devices.get_mut(&step.device).expect("the device is signed in");
+        let before = device.storage.kept().queue.len();
+        if let Some(content) = &step.content {
+            // A message that is received after an edit has the content of the edit.
+            self.sent.entry((chat_id, content.clone())).or_insert_with(|| (device.user_id, None));
+        }
+        let update = UpdateMessage {
+            client_message_id: named.unwrap_or_else(|| uuid::Uuid::new_v4().into()),
+            chat_id,
+            target: Sequence(step.sequence),
+            action: step.action(),
+        };
+        device.queue(QueuedEntry::Update(update)).await;
         before
     }
 
     async fn send(&mut self, send: SendStep) -> Result<(), String> {
         let before = self.queue(&send).await;
-        let storage = &self.device(&send.device).storage;
+        self.expect_acks(&send.device, before, send.deduplicated).await
+    }
+
+    async fn update(&mut self, update: UpdateStep) -> Result<(), String> {
+        let before = self.queue_update(&update).await;
+        self.expect_acks(&update.device, before, update.deduplicated).await
+    }
+
+    /// Waits until all entries of the queue from this one on are acked.
+    async fn expect_acks(&self, device: &str, before: usize, deduplicated: Option<bool>) -> Result<(), String> {
+        let storage = &self.device(device).storage;
         until(async || {
             let kept = storage.kept();
             let outcomes: Vec<_> = kept.queue[before..].iter().map(|queued| queued.outcome.as_ref()).collect();
@@ -377,7 +433,7 @@ impl World {
         if !acks.is_sorted_by(|one, next| one.sequence < next.sequence) {
             return Err(format!("the acks are {acks:?}"));
         }
-        match send.deduplicated {
+        match deduplicated {
             Some(expected) if acks.iter().any(|ack| ack.deduplicated != expected) => {
                 Err(format!("the acks are {acks:?}"))
             }
@@ -445,7 +501,10 @@ impl World {
         let (api, chat_id, user_id) = (self.device(&device).client.api(), self.chats[&chat], self.users[&user]);
         until(async || {
             let receipts = match api.chat(chat_id).await {
-                Ok(chat) => api.receipts(chat_id, chat.summary.head_sequence).await,
+                Ok(chat) => match chat.summary.last_message {
+                    Some(last) => api.receipts(chat_id, last.sequence).await,
+                    None => return ConditionState::NotYet("no message".to_owned()),
+                },
                 Err(error) => Err(error),
             };
             let members = match receipts {
@@ -492,6 +551,24 @@ impl World {
 
     fn device_mut(&mut self, name: &str) -> &mut ScenarioDevice {
         self.devices.get_mut(name).expect("the device is signed in")
+    }
+}
+
+fn reason_of(error: &ErrorBody) -> Option<&str> {
+    error.details.as_ref()?.get("reason")?.as_str()
+}
+
+fn copy_of(message: &MessageBody<'_>) -> ExpectedCopy {
+    let state = message.state.as_ref();
+    let reaction = |one: &ReactionBody| ExpectedReaction {
+        reaction: one.reaction.to_string(),
+        count: one.count,
+        mine: one.mine == Some(true),
+    };
+    ExpectedCopy {
+        content: message.content.clone().into_owned(),
+        edits: state.and_then(|state| state.edit_count).unwrap_or(0),
+        reactions: state.into_iter().flat_map(|state| &state.reactions).map(reaction).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::Metadata;
+use domain::{Body, ContentType, Metadata, Reaction, UpdateAction};
 use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]
@@ -44,6 +44,8 @@ pub(crate) enum ScenarioStep {
     Leave { device: String, chat: String },
     Send(SendStep),
     Queue(SendStep),
+    Update(UpdateStep),
+    QueueUpdate(UpdateStep),
     MarkRead { device: String, chat: String, sequence: u64 },
     Typing { device: String, chat: String, is_typing: bool },
     Watch { device: String, users: Vec<String> },
@@ -53,10 +55,12 @@ pub(crate) enum ScenarioStep {
     ExpectConnected { device: String },
     ExpectDisconnected { device: String },
     ExpectMessages { device: String, chat: String, contents: MessageContents },
+    ExpectCopies { device: String, chat: String, messages: Vec<ExpectedCopy> },
+    ExpectHistoryCopies { device: String, chat: String, messages: Vec<ExpectedCopy> },
     ExpectHeld { device: String, chat: String, content: String },
     ExpectAcked { device: String },
     ExpectQueued { device: String, contents: MessageContents },
-    ExpectFailed { device: String, id: String, code: protocol::ErrorCode },
+    ExpectFailed { device: String, id: String, code: protocol::ErrorCode, reason: Option<String> },
     ExpectHistory { device: String, chat: String, contents: MessageContents },
     ExpectUnread { device: String, chat: String, count: u64 },
     ExpectWatermarks(ExpectedWatermarks),
@@ -81,6 +85,66 @@ pub(crate) struct SendStep {
     pub(crate) ttl_seconds: Option<u64>,
     pub(crate) deduplicated: Option<bool>,
     pub(crate) metadata: Option<Metadata>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpdateStep {
+    pub(crate) device: String,
+    pub(crate) chat: String,
+    pub(crate) sequence: u64,
+    pub(crate) action: ActionName,
+    pub(crate) content: Option<String>,
+    pub(crate) reaction: Option<String>,
+    pub(crate) id: Option<String>,
+    pub(crate) deduplicated: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ActionName {
+    Edit,
+    Delete,
+    React,
+    Unreact,
+}
+
+impl UpdateStep {
+    pub(crate) fn action(&self) -> UpdateAction {
+        let reaction = || -> Reaction {
+            self.reaction.as_ref().expect("it has a reaction").parse().expect("reactions of scenarios are valid")
+        };
+        match self.action {
+            ActionName::Edit => {
+                let content = self.content.clone().expect("an edit has a content");
+                let content = content.try_into().expect("texts of scenarios are contents");
+                UpdateAction::Edit(Body::new(content, ContentType::Text))
+            }
+            ActionName::Delete => UpdateAction::Delete,
+            ActionName::React => UpdateAction::React(reaction()),
+            ActionName::Unreact => UpdateAction::Unreact(reaction()),
+        }
+    }
+}
+
+/// A message after updates.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExpectedCopy {
+    pub(crate) content: String,
+    #[serde(default)]
+    pub(crate) edits: u32,
+    #[serde(default)]
+    pub(crate) reactions: Vec<ExpectedReaction>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExpectedReaction {
+    pub(crate) reaction: String,
+    pub(crate) count: u32,
+    #[serde(default)]
+    pub(crate) mine: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -3,28 +3,35 @@ import assert from "node:assert/strict";
 import {
   Client,
   memoryStorage,
+  newer,
+  withUpdated,
   type ClientEvents,
   type Message,
+  type MessageWithStatus,
+  type Outgoing,
+  type SendError,
   type SendMessageAck,
   type SendOptions,
   type Storage,
   type StopReason,
+  type UpdateAction,
 } from "../../src/index.js";
 import type { Proxy } from "./proxy.js";
 
 const DEADLINE_MS = 40_000;
 
-/** A send and its outcome. */
+/** A send or an update, and its outcome. */
 export interface Sent {
   chatId: string;
-  content: string;
+  /** Absent in a deletion and in a reaction. */
+  content: string | undefined;
   metadata: Record<string, unknown> | undefined;
   clientMessageId: string;
   ack?: SendMessageAck;
-  failure?: string;
+  failure?: SendError;
 }
 
-/** Whether a send has no outcome yet. */
+/** Whether a send or an update has no outcome yet. */
 export function isOpen(sent: Sent): boolean {
   return sent.ack === undefined && sent.failure === undefined;
 }
@@ -32,7 +39,10 @@ export function isOpen(sent: Sent): boolean {
 /** A device: a client, its storage, and an application that records its events. */
 export class Device {
   client: Client;
+  /** The messages as they were handed out. */
   readonly taken: Message[] = [];
+  /** The messages after the updates that were handed out. */
+  readonly copies = new Map<string, MessageWithStatus>();
   readonly sends: Sent[] = [];
   readonly updates: ClientEvents["chatUpdated"][] = [];
   readonly receipts = new Map<string, ClientEvents["receipt"]>();
@@ -51,6 +61,7 @@ export class Device {
   constructor(
     /** The name of its user. */
     readonly user: string,
+    private readonly userId: () => string,
     readonly proxy: Proxy,
     readonly storage: Storage = memoryStorage(),
   ) {
@@ -87,6 +98,18 @@ export class Device {
     this.sends.push({ chatId, content, metadata: options.metadata, clientMessageId });
   }
 
+  update(chatId: string, sequence: number, action: UpdateAction, options: { clientMessageId?: string }): void {
+    const { clientMessageId } = this.request(chatId, sequence, action, options);
+    const content = action.action === "edit" ? action.content : undefined;
+    this.sends.push({ chatId, content, metadata: undefined, clientMessageId });
+  }
+
+  /** The application's copies of the messages of a chat, oldest first. */
+  copiesOf(chatId: string): MessageWithStatus[] {
+    const copies = [...this.copies.values()].filter(({ chat_id }) => chat_id === chatId);
+    return copies.sort((a, b) => a.sequence - b.sequence);
+  }
+
   /** Waits until the condition holds, or fails with the observed state. */
   async until(isTrue: () => boolean | Promise<boolean>, seen: () => unknown): Promise<void> {
     const deadline = Date.now() + DEADLINE_MS;
@@ -113,6 +136,7 @@ export class Device {
       });
     };
     on("message", (message) => this.take(message));
+    on("updated", (updated) => this.takeUpdate(updated));
     on("connected", () => (this.connection = "up"));
     on("disconnected", () => (this.connection = "down"));
     on("stopped", ({ reason }) => (this.stopped = reason));
@@ -126,7 +150,7 @@ export class Device {
       this.expired.set(chatId, new Set([...known, ...sequences]));
     });
     on("sent", (ack) => this.note(ack.client_message_id, { ack }));
-    on("failed", ({ clientMessageId, error }) => this.note(clientMessageId, { failure: error.code }));
+    on("failed", ({ clientMessageId, error }) => this.note(clientMessageId, { failure: error }));
     return client;
   }
 
@@ -142,11 +166,45 @@ export class Device {
       this.held = undefined;
     }
     this.taken.push(message);
+    const key = copyKey(message.chat_id, message.sequence);
+    this.copies.set(key, newer(this.copies.get(key), message));
   }
 
-  private note(clientMessageId: string, outcome: { ack: SendMessageAck } | { failure: string }): void {
+  private takeUpdate(updated: ClientEvents["updated"]): void {
+    const key = copyKey(updated.update.chat_id, updated.update.target_sequence);
+    const after = withUpdated(this.copies.get(key), updated, this.userId());
+    if (after === undefined) {
+      this.copies.delete(key);
+    } else {
+      this.copies.set(key, after);
+    }
+  }
+
+  private request(
+    chatId: string,
+    sequence: number,
+    action: UpdateAction,
+    options: { clientMessageId?: string },
+  ): Outgoing {
+    switch (action.action) {
+      case "edit":
+        return this.client.editMessage(chatId, sequence, action.content, options);
+      case "delete":
+        return this.client.deleteMessage(chatId, sequence, options);
+      case "react":
+        return this.client.addReaction(chatId, sequence, action.reaction, options);
+      case "unreact":
+        return this.client.removeReaction(chatId, sequence, action.reaction, options);
+    }
+  }
+
+  private note(clientMessageId: string, outcome: { ack: SendMessageAck } | { failure: SendError }): void {
     const open = this.sends.find((sent) => sent.clientMessageId === clientMessageId && isOpen(sent));
     assert.ok(open, `${clientMessageId} has another outcome`);
     Object.assign(open, outcome);
   }
+}
+
+function copyKey(chatId: string, sequence: number): string {
+  return `${chatId} ${sequence}`;
 }

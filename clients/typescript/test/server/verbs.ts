@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-import { ApiError, type Schemas } from "../../src/index.js";
+import { ApiError, type Schemas, type SendError } from "../../src/index.js";
 import type { Device } from "./device.js";
 import type { Fields } from "./scenario.js";
 import type { World } from "./world.js";
@@ -41,6 +41,8 @@ export const VERBS: Record<string, Act> = {
   leave: (world, fields) => world.device(fields).client.api.leave(world.chat(fields)),
   send: (world, fields) => world.send(fields),
   queue: async (world, fields) => void (await world.queue(fields)),
+  update: (world, fields) => world.update(fields),
+  queue_update: async (world, fields) => void (await world.queueUpdate(fields)),
   mark_read: (world, fields) => world.device(fields).client.markRead(world.chat(fields), fields.number("sequence")),
   typing: (world, fields) => world.device(fields).client.typing(world.chat(fields), fields.flag("is_typing")),
   watch: (world, fields) => {
@@ -62,6 +64,8 @@ export const VERBS: Record<string, Act> = {
   expect_connected: (world, fields) => expectConnection(world.device(fields), "up"),
   expect_disconnected: (world, fields) => expectConnection(world.device(fields), "down"),
   expect_messages: (world, fields) => world.expectMessages(fields),
+  expect_copies: (world, fields) => world.expectCopies(fields),
+  expect_history_copies: (world, fields) => world.expectHistoryCopies(fields),
   expect_held: (world, fields) => {
     const device = world.device(fields);
     const [chatId, content] = [world.chat(fields), fields.text("content")];
@@ -81,8 +85,11 @@ export const VERBS: Record<string, Act> = {
   expect_failed: (world, fields) => {
     const device = world.device(fields);
     const [id, code] = [world.sendId(fields), fields.text("code")];
+    const reason = fields.has("reason") ? fields.text("reason") : undefined;
+    const isIt = (failure: SendError | undefined): boolean =>
+      failure?.code === code && (reason === undefined || failure.details["reason"] === reason);
     return device.until(
-      () => device.sends.some(({ clientMessageId, failure }) => clientMessageId === id && failure === code),
+      () => device.sends.some(({ clientMessageId, failure }) => clientMessageId === id && isIt(failure)),
       () => device.sends,
     );
   },

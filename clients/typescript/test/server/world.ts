@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 
-import type { Message, Schemas } from "../../src/index.js";
+import type { Message, MessageWithStatus, Schemas, UpdateAction } from "../../src/index.js";
 import { Device, isOpen } from "./device.js";
 import { Proxy } from "./proxy.js";
 import type { Fields } from "./scenario.js";
@@ -51,7 +51,7 @@ export class World {
   }
 
   async signIn(name: string, user: string): Promise<void> {
-    const device = new Device(user, await Proxy.to(this.server.port));
+    const device = new Device(user, () => this.userId(user), await Proxy.to(this.server.port));
     this.devices.set(name, device);
     const phone = this.phones.get(user) ?? `+1415555${String(1000 + this.phones.size)}`;
     this.phones.set(user, phone);
@@ -63,7 +63,7 @@ export class World {
 
   async openAgain(fields: Fields): Promise<void> {
     const first = this.device(fields);
-    const again = new Device(first.user, await Proxy.to(this.server.port), first.storage);
+    const again = new Device(first.user, () => this.userId(first.user), await Proxy.to(this.server.port), first.storage);
     this.devices.set(fields.text("as"), again);
     again.client.connect();
   }
@@ -91,9 +91,26 @@ export class World {
     return device;
   }
 
+  async queueUpdate(fields: Fields): Promise<Device> {
+    const device = this.device(fields);
+    const options = fields.has("id") ? { clientMessageId: this.sendId(fields) } : {};
+    device.update(this.chat(fields), fields.number("sequence"), actionOf(fields), options);
+    // The queue is read after all pending additions.
+    await device.client.queued();
+    return device;
+  }
+
   async send(fields: Fields): Promise<void> {
-    const device = await this.queue(fields);
+    await this.expectOutcome(await this.queue(fields), fields);
+  }
+
+  async update(fields: Fields): Promise<void> {
+    await this.expectOutcome(await this.queueUpdate(fields), fields);
+  }
+
+  private async expectOutcome(device: Device, fields: Fields): Promise<void> {
     await this.expectAcked(device);
+    assert.ok(device.sends.at(-1)?.ack, `it was refused: ${String(device.sends.at(-1)?.failure)}`);
     if (fields.has("deduplicated")) {
       assert.equal(device.sends.at(-1)?.ack?.deduplicated, fields.flag("deduplicated"));
     }
@@ -102,8 +119,8 @@ export class World {
   /** Expects that all sends that were not refused are acked, and that new messages have the order of the calls. */
   async expectAcked(device: Device): Promise<void> {
     await device.until(
-      async () => !device.sends.some(isOpen) && (await device.client.queued()).length === 0,
-      () => device.sends.filter(isOpen).map(({ content }) => content),
+      async () => !device.sends.some(isOpen) && (await queueLength(device)) === 0,
+      () => device.sends.filter(isOpen).map(({ content, clientMessageId }) => content ?? clientMessageId),
     );
     for (const chatId of this.chats.values()) {
       const acks = device.sends.flatMap(({ chatId: of, ack }) => (of === chatId && ack !== undefined ? [ack] : []));
@@ -164,6 +181,23 @@ export class World {
     seen.forEach((message) => this.checkOrigin(message));
   }
 
+  async expectCopies(fields: Fields): Promise<void> {
+    const [device, chatId] = [this.device(fields), this.chat(fields)];
+    const expected = expectedCopies(fields);
+    const seen = (): string => JSON.stringify(device.copiesOf(chatId).map(copyOf));
+    await device.until(() => seen() === expected, seen);
+  }
+
+  async expectHistoryCopies(fields: Fields): Promise<void> {
+    const [device, chatId] = [this.device(fields), this.chat(fields)];
+    const expected = expectedCopies(fields);
+    let seen = "";
+    await device.until(
+      async () => (seen = JSON.stringify((await history(device, chatId)).map(copyOf))) === expected,
+      () => seen,
+    );
+  }
+
   async expectTokenRenewed(device: Device): Promise<void> {
     const first = this.firstTokens.get(device);
     await device.until(
@@ -200,9 +234,50 @@ async function tokenOf(device: Device): Promise<string | undefined> {
   return (await device.storage.device())?.tokens?.accessToken;
 }
 
+async function queueLength({ client }: Device): Promise<number> {
+  return (await client.queued()).length + (await client.queuedUpdates()).length;
+}
+
+/** What the update of a step does. */
+function actionOf(fields: Fields): UpdateAction {
+  const action = fields.text("action");
+  switch (action) {
+    case "edit":
+      return { action, content: fields.text("content") };
+    case "delete":
+      return { action };
+    case "react":
+    case "unreact":
+      return { action, reaction: fields.text("reaction") };
+    default:
+      return assert.fail(`there is no action \`${action}\``);
+  }
+}
+
+/** A message after updates, as a scenario describes it. */
+interface Copy {
+  content: string;
+  edits?: number;
+  reactions?: { reaction: string; count: number; mine?: boolean }[];
+}
+
+function copyOf({ content, state }: MessageWithStatus): Required<Copy> {
+  const reactions = (state?.reactions ?? []).map(({ reaction, count, mine }) => ({ reaction, count, mine: mine ?? false }));
+  return { content, edits: state?.edit_count ?? 0, reactions };
+}
+
+function expectedCopies(fields: Fields): string {
+  const copies = fields.list<Copy>("messages").map(({ content, edits = 0, reactions = [], ...others }) => {
+    assert.deepEqual(others, {}, "fields that the runner does not know");
+    const all = reactions.map(({ reaction, count, mine = false }) => ({ reaction, count, mine }));
+    return { content, edits, reactions: all };
+  });
+  return JSON.stringify(copies);
+}
+
 /** The whole history of a chat, oldest first. */
-async function history(device: Device, chatId: string): Promise<Message[]> {
-  const messages: Message[] = [];
+async function history(device: Device, chatId: string): Promise<MessageWithStatus[]> {
+  const messages: MessageWithStatus[] = [];
   for (let cursor: string | null | undefined, isFirst = true; isFirst || cursor; isFirst = false) {
     const page = await device.client.api.history(chatId, cursor ? { cursor } : { after: 0, limit: 100 });
     messages.push(...page.data.messages);

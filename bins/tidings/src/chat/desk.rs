@@ -8,7 +8,9 @@ use domain::{
     ChatId, ChatType, ClientMessageId, ConnectionId, ContentType, MessageId, Role, Sequence, Timestamp, UserId,
 };
 use jiff::tz::TimeZone;
-use protocol::frame::{MessageBody, ReceiptBody, SendMessageAck};
+use protocol::frame::{
+    MessageBody, MessageUpdated, ReactionBody, ReceiptBody, SendMessageAck, StateBody, UpdateBody, UpdateName,
+};
 use protocol::rest::{
     ChatDetails, ChatSummary, History, LastMessage, Member, Message, MessageStatus, MyMembership, User,
 };
@@ -121,6 +123,48 @@ pub(crate) fn message(chat_id: ChatId, sequence: u64, sender_id: UserId, content
         client_message_id: None,
         state: None,
     }
+}
+
+/// A message after an update, with this many edits and these reactions.
+pub(crate) fn in_state(
+    message: MessageBody<'static>,
+    revision: u64,
+    edits: u32,
+    reactions: &[(&str, u32, Option<bool>)],
+) -> MessageBody<'static> {
+    let reaction = |(reaction, count, mine): &(&str, u32, Option<bool>)| ReactionBody {
+        reaction: reaction.parse().unwrap(),
+        count: *count,
+        mine: *mine,
+    };
+    let state = StateBody {
+        revision: Sequence(revision),
+        edited_at: (edits > 0).then(now),
+        edit_count: (edits > 0).then_some(edits),
+        reactions: reactions.iter().map(reaction).collect(),
+    };
+    MessageBody { state: Some(state), ..message }
+}
+
+/// The event of an update by a user, which is of this device if it has an id.
+pub(crate) fn updated(
+    target: u64,
+    kind: UpdateName,
+    user_id: UserId,
+    client_message_id: Option<ClientMessageId>,
+    message: Option<MessageBody<'static>>,
+) -> ClientEvent {
+    let update = UpdateBody {
+        chat_id: with_ada(),
+        sequence: message.as_ref().map_or(Sequence(99), MessageBody::revision),
+        target_sequence: Sequence(target),
+        user_id,
+        kind,
+        reaction: None,
+        created_at: now(),
+        client_message_id,
+    };
+    ClientEvent::Updated(Box::new(MessageUpdated { update, message }))
 }
 
 /// A page of history, newest first, of `(sequence, sender, content, status)`.

@@ -39,7 +39,8 @@ async fn ask(api: &Api, request: ApiRequest) -> Result<ApiResult, RequestRefusal
         ApiRequest::Inbox => Ok(ApiResult::Inbox(inbox(api).await?)),
         ApiRequest::Chat(chat_id) => {
             let details = Box::new(api.chat(chat_id).await?);
-            let watermarks = watermarks(api, chat_id, details.summary.head_sequence).await?;
+            let last = details.summary.last_message.as_ref().map(|last| last.sequence);
+            let watermarks = watermarks(api, chat_id, last).await?;
             Ok(ApiResult::Chat { details, watermarks })
         }
         ApiRequest::Page { chat_id, before } => {
@@ -100,12 +101,15 @@ async fn inbox(api: &Api) -> Result<Vec<ChatSummary>, ApiError> {
     }
 }
 
-/// The watermarks of the members. The server has no receipts for an expired last message; the result is then empty.
-async fn watermarks(api: &Api, chat_id: ChatId, head: Sequence) -> Result<Vec<MemberWatermarks>, ApiError> {
-    if head == Sequence::ZERO {
-        return Ok(Vec::new());
-    }
-    match api.receipts(chat_id, head).await {
+/// The watermarks of the members, from the receipts of the last message. The server has no receipts for an update, and
+/// none for an expired message; the result is then empty.
+async fn watermarks(
+    api: &Api,
+    chat_id: ChatId,
+    last_message: Option<Sequence>,
+) -> Result<Vec<MemberWatermarks>, ApiError> {
+    let Some(last_message) = last_message else { return Ok(Vec::new()) };
+    match api.receipts(chat_id, last_message).await {
         Ok(receipts) => Ok(receipts.members),
         Err(ApiError::Refused { error, .. }) if error.code == ErrorCode::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),

@@ -39,7 +39,7 @@ pub(crate) struct ChatArgs {
     /// Sends this text, or standard input for `-`, and exits 0 once it is durable.
     #[arg(long, value_name = "TEXT", requires = "to", conflicts_with = "tail")]
     send: Option<String>,
-    /// Prints each message on a line, as it arrives.
+    /// Prints each message, edit, deletion and reaction on a line, as it arrives.
     #[arg(long)]
     tail: bool,
 }

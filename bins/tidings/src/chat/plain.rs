@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use client::{Client, ClientEvent, StopReason};
-use domain::{ChatId, ChatType, ContentType};
-use protocol::frame::MessageBody;
+use domain::{ChatId, ChatType, ContentType, Timestamp, UserId};
+use protocol::frame::{MessageBody, MessageUpdated, UpdateName};
 use protocol::rest::ChatDetails;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -35,7 +35,7 @@ pub(crate) async fn send(client: &Client, phone_number: String, words: String) -
     }
 }
 
-/// Prints every message on a line of its own, until interrupted.
+/// Prints every message and every update of one on a line of its own, until interrupted.
 pub(crate) async fn tail(client: &Client) -> anyhow::Result<ExitCode> {
     let (handle, mut events) = client.connect()?;
     let mut chats = HashMap::new();
@@ -46,17 +46,16 @@ pub(crate) async fn tail(client: &Client) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         };
-        match event {
-            Some(ClientEvent::Message(message)) => {
-                let line = line(client, &mut chats, &message).await?;
-                match writeln!(stdout(), "{line}").and_then(|()| stdout().flush()) {
-                    Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
-                    written => written?,
-                }
-            }
+        let line = match event {
+            Some(ClientEvent::Message(message)) => message_line(client, &mut chats, &message).await?,
+            Some(ClientEvent::Updated(updated)) => update_line(client, &mut chats, &updated).await?,
             Some(ClientEvent::Stopped(reason)) => bail!(stopped(reason)),
-            Some(_) => {}
+            Some(_) => continue,
             None => break,
+        };
+        match writeln!(stdout(), "{line}").and_then(|()| stdout().flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            written => written?,
         }
     }
     // Acknowledges the printed messages. An error means that the session has already ended, and with it the acks.
@@ -64,30 +63,63 @@ pub(crate) async fn tail(client: &Client) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn line(
+async fn message_line(
     client: &Client,
     chats: &mut HashMap<ChatId, ChatDetails>,
     message: &MessageBody<'_>,
 ) -> anyhow::Result<String> {
-    let is_known = chats
-        .get(&message.chat_id)
-        .is_some_and(|chat| chat.members.iter().any(|member| member.user_id == message.sender_id));
+    let lead = lead(client, chats, message.chat_id, message.sender_id, message.created_at).await?;
+    Ok(format!("{lead}: {}", words(message)))
+}
+
+/// The line of an update. It names the message by its sequence.
+async fn update_line(
+    client: &Client,
+    chats: &mut HashMap<ChatId, ChatDetails>,
+    MessageUpdated { update, message }: &MessageUpdated<'_>,
+) -> anyhow::Result<String> {
+    let lead = lead(client, chats, update.chat_id, update.user_id, update.created_at).await?;
+    let target = update.target_sequence;
+    let reaction = update.reaction.as_ref().map(|one| text::one_line(one.as_str())).unwrap_or_default();
+    let said = match (update.kind, message) {
+        (UpdateName::Edited, Some(message)) => format!("edited message {target}: {}", words(message)),
+        (UpdateName::Edited, None) => format!("edited message {target}, which is gone"),
+        (UpdateName::Deleted, _) => format!("deleted message {target}"),
+        (UpdateName::Reacted, _) => format!("reacted {reaction} to message {target}"),
+        (UpdateName::Unreacted, _) => format!("took back {reaction} from message {target}"),
+        (UpdateName::Unknown, _) => format!("changed message {target}"),
+    };
+    Ok(format!("{lead} {said}"))
+}
+
+/// The beginning of a line: the time, the name of a group, and the user.
+async fn lead(
+    client: &Client,
+    chats: &mut HashMap<ChatId, ChatDetails>,
+    chat_id: ChatId,
+    user_id: UserId,
+    at: Timestamp,
+) -> anyhow::Result<String> {
+    let is_known = chats.get(&chat_id).is_some_and(|chat| chat.members.iter().any(|member| member.user_id == user_id));
     if !is_known {
-        // The list of members may be outdated. A sender who has left is not in the new list either, and is shown by id.
-        chats.insert(message.chat_id, client.api().chat(message.chat_id).await?);
+        // The list of members may be outdated. A user who has left is not in the new list either, and is shown by id.
+        chats.insert(chat_id, client.api().chat(chat_id).await?);
     }
-    let chat = &chats[&message.chat_id];
-    let sender = chat.members.iter().find(|member| member.user_id == message.sender_id);
-    let sender = sender.map_or_else(|| message.sender_id.to_string(), |member| text::one_line(&member.display_name));
+    let chat = &chats[&chat_id];
+    let user = chat.members.iter().find(|member| member.user_id == user_id);
+    let user = user.map_or_else(|| user_id.to_string(), |member| text::one_line(&member.display_name));
     let place = match (chat.summary.chat_type, &chat.summary.name) {
         (ChatType::Group, Some(name)) => format!(" #{}", text::one_line(name)),
         _ => String::new(),
     };
-    let words = match message.content_type {
+    Ok(format!("{at}{place} {user}"))
+}
+
+fn words(message: &MessageBody<'_>) -> String {
+    match message.content_type {
         ContentType::Encrypted => "(encrypted)".to_owned(),
         ContentType::Text | ContentType::Markdown | ContentType::Json => text::one_line(&message.content),
-    };
-    Ok(format!("{}{place} {sender}: {words}", message.created_at))
+    }
 }
 
 fn from_stdin() -> anyhow::Result<String> {

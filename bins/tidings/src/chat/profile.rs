@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::{Context, bail, ensure};
 use domain::limits::RETENTION;
-use domain::{Body, ChatId, ClientMessageId, ContentType, DeviceId, Timestamp, Ttl, UserId};
+use domain::{Body, ChatId, ClientMessageId, ContentType, DeviceId, Timestamp, Ttl, UpdateAction, UserId};
 use keyfile::{KeyFile, Keys};
 use ports::lock;
-use protocol::frame::SendMessage;
+use protocol::frame::{ClientFrame, Inbound, RequestId, SendMessage, UpdateMessage};
 use protocol::rest::Tokens;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// State that survives between runs: the device, its tokens, and unsent messages. Clones share one profile. A lock
+/// State that survives between runs: the device, its tokens, and unsent messages and updates. Clones share one profile. A lock
 /// admits one process at a time, because two processes with the same device would disconnect each other.
 #[derive(Clone)]
 pub(crate) struct Profile {
@@ -39,6 +39,8 @@ struct StoredProfile {
     person: Option<SignedInUser>,
     #[serde(default)]
     unsent: Vec<Unsent>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unsent_updates: Vec<UnsentUpdate>,
 }
 
 impl Keys for StoredProfile {
@@ -54,11 +56,13 @@ pub(crate) struct SignedInUser {
     pub(crate) name: String,
 }
 
-/// Unsent messages of an earlier run.
+/// Unsent messages and updates of an earlier run.
 pub(crate) struct TakenUp {
     /// In the order they were written.
     pub(crate) fresh: Vec<(SendMessage, Timestamp)>,
-    /// Older than the server's deduplication window, as text only.
+    /// In the order they were written.
+    pub(crate) updates: Vec<UpdateMessage>,
+    /// Messages and edits older than the server's deduplication window, as text only.
     pub(crate) stale: Vec<String>,
 }
 
@@ -72,6 +76,30 @@ struct Unsent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_seconds: Option<u64>,
     written_at: Timestamp,
+}
+
+/// An update without a known result.
+#[derive(Clone, Serialize, Deserialize)]
+struct UnsentUpdate {
+    client_message_id: ClientMessageId,
+    /// The `update_message` frame that requests it.
+    frame: String,
+    written_at: Timestamp,
+}
+
+impl UnsentUpdate {
+    fn new(update: &UpdateMessage, written_at: Timestamp) -> Self {
+        let frame = Inbound { request_id: RequestId::new("u"), frame: ClientFrame::UpdateMessage(update.clone()) };
+        Self { client_message_id: update.client_message_id, frame: frame.encode(), written_at }
+    }
+
+    /// A stored update was valid when it was written, but the file may have been edited by hand.
+    fn parse(&self) -> Option<UpdateMessage> {
+        match Inbound::parse(&self.frame).ok()?.frame {
+            ClientFrame::UpdateMessage(update) => Some(update),
+            _ => None,
+        }
+    }
 }
 
 impl Profile {
@@ -106,6 +134,7 @@ impl Profile {
                 tokens: None,
                 person: None,
                 unsent: Vec::new(),
+                unsent_updates: Vec::new(),
             },
             (Some(kept), Some(server)) if kept.server != server && kept.tokens.is_some() => {
                 let known = kept.server;
@@ -158,12 +187,20 @@ impl Profile {
         self.change(|kept| kept.unsent.push(unsent))
     }
 
-    /// Removes a message after its result is known. Blocks on the disk.
-    pub(crate) fn forget_unsent(&self, client_message_id: ClientMessageId) -> anyhow::Result<()> {
-        self.change(|kept| kept.unsent.retain(|unsent| unsent.client_message_id != client_message_id))
+    /// Stores an update before it is sent. Blocks on the disk.
+    pub(crate) fn keep_unsent_update(&self, update: &UpdateMessage, written_at: Timestamp) -> anyhow::Result<()> {
+        self.change(|kept| kept.unsent_updates.push(UnsentUpdate::new(update, written_at)))
     }
 
-    /// Takes the unsent messages of an earlier run. The server deduplicates sends for a week; an older message could be
+    /// Removes a message or an update after its result is known. Blocks on the disk.
+    pub(crate) fn forget_unsent(&self, client_message_id: ClientMessageId) -> anyhow::Result<()> {
+        self.change(|kept| {
+            kept.unsent.retain(|unsent| unsent.client_message_id != client_message_id);
+            kept.unsent_updates.retain(|unsent| unsent.client_message_id != client_message_id);
+        })
+    }
+
+    /// Takes the unsent messages and updates of an earlier run. The server deduplicates sends for a week; an older message could be
     /// stored twice, so it is not sent again.
     pub(crate) fn take_up_unsent(&self, now: Timestamp) -> anyhow::Result<TakenUp> {
         let (mut fresh, mut stale) = (Vec::new(), Vec::new());
@@ -181,10 +218,21 @@ impl Profile {
                 written_at,
             ));
         }
-        if !stale.is_empty() {
-            self.change(|kept| kept.unsent.retain(|unsent| now.since(unsent.written_at) < RETENTION))?;
+        let is_fresh = |written_at: Timestamp| now.since(written_at) < RETENTION;
+        let (recent, old): (Vec<_>, Vec<_>) =
+            self.kept().unsent_updates.clone().into_iter().partition(|unsent| is_fresh(unsent.written_at));
+        stale.extend(old.iter().filter_map(UnsentUpdate::parse).filter_map(|update| match update.action {
+            UpdateAction::Edit(body) => Some(body.content.as_str().to_owned()),
+            UpdateAction::Delete | UpdateAction::React(_) | UpdateAction::Unreact(_) => None,
+        }));
+        if !stale.is_empty() || !old.is_empty() {
+            self.change(|kept| {
+                kept.unsent.retain(|unsent| is_fresh(unsent.written_at));
+                kept.unsent_updates.retain(|unsent| is_fresh(unsent.written_at));
+            })?;
         }
-        Ok(TakenUp { fresh, stale })
+        let updates = recent.iter().filter_map(UnsentUpdate::parse).collect();
+        Ok(TakenUp { fresh, updates, stale })
     }
 
     fn change(&self, change: impl FnOnce(&mut StoredProfile)) -> anyhow::Result<()> {
@@ -277,12 +325,47 @@ mod tests {
         drop(profile);
 
         let profile = open(&directory, None).unwrap();
-        let TakenUp { fresh, stale } = profile.take_up_unsent(written_at).unwrap();
+        let TakenUp { fresh, stale, .. } = profile.take_up_unsent(written_at).unwrap();
         let sends: Vec<SendMessage> = fresh.into_iter().map(|(send, _)| send).collect();
         assert_eq!((sends, stale), (vec![message(1), message(3)], vec![]));
-        let TakenUp { fresh, stale } = profile.take_up_unsent(written_at + Duration::from_secs(1) + RETENTION).unwrap();
+        let TakenUp { fresh, stale, .. } =
+            profile.take_up_unsent(written_at + Duration::from_secs(1) + RETENTION).unwrap();
         assert_eq!((fresh.len(), stale), (1, vec!["message 1".to_owned()]));
         assert_eq!(profile.take_up_unsent(written_at).unwrap().fresh.len(), 1, "what is let go is gone");
+    }
+
+    #[test]
+    fn unsent_updates_are_resumed_in_order_within_the_deduplication_window() {
+        let update = |n: u8, action| UpdateMessage {
+            client_message_id: ClientMessageId::from_bytes([n; 16]),
+            chat_id: ChatId::from_bytes([9; 16]),
+            target: domain::Sequence(7),
+            action,
+        };
+        let edit = Body::new("second".to_owned().try_into().unwrap(), ContentType::Text);
+        let all = [
+            update(1, UpdateAction::Edit(edit)),
+            update(2, UpdateAction::React("👍".parse().unwrap())),
+            update(3, UpdateAction::Delete),
+            update(4, UpdateAction::Unreact("ok".parse().unwrap())),
+        ];
+        let directory = tempfile::tempdir().unwrap();
+        let profile = open(&directory, None).unwrap();
+        let written_at = Timestamp::from_millis(1_000_000);
+        for (n, update) in (1..).zip(&all) {
+            profile.keep_unsent_update(update, written_at + Duration::from_secs(n)).unwrap();
+        }
+        profile.forget_unsent(all[2].client_message_id).unwrap();
+        drop(profile);
+
+        let profile = open(&directory, None).unwrap();
+        let TakenUp { fresh, updates, stale } = profile.take_up_unsent(written_at).unwrap();
+        assert_eq!((fresh, stale), (vec![], vec![]));
+        assert_eq!(updates, [all[0].clone(), all[1].clone(), all[3].clone()]);
+        let TakenUp { updates, stale, .. } =
+            profile.take_up_unsent(written_at + Duration::from_secs(2) + RETENTION).unwrap();
+        assert_eq!((updates, stale), (vec![all[3].clone()], vec!["second".to_owned()]));
+        assert_eq!(profile.take_up_unsent(written_at).unwrap().updates.len(), 1, "what is let go is gone");
     }
 
     #[test]

@@ -3,13 +3,13 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
-use client::{Api, Client, ClientHandle, Events, SendError};
+use client::{Ack, Api, Client, ClientHandle, Events, SendError, SessionClosed};
 use domain::{ChatId, ClientMessageId, Timestamp};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use jiff::tz::TimeZone;
-use protocol::frame::{SendMessage, SendMessageAck};
+use protocol::frame::{SendMessage, SendMessageAck, UpdateMessage};
 use protocol::rest::UpdateMe;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -108,11 +108,18 @@ async fn answer(api: Api, effect: SignInEffect) -> SignInAnswer {
     answer.unwrap_or_else(|error| SignInAnswer::Failed { why: errands::explain(&error) })
 }
 
-/// The result of one send.
+/// The result of one send or update.
 struct SendCompletion {
+    kind: SendKind,
     chat_id: ChatId,
     client_message_id: ClientMessageId,
     outcome: Result<SendMessageAck, SendError>,
+}
+
+#[derive(Clone, Copy)]
+enum SendKind {
+    Message,
+    Update,
 }
 
 /// The app with its connection, profile and pending requests.
@@ -157,9 +164,9 @@ impl ChatSession {
         }
     }
 
-    /// Sends the unsent messages of an earlier run.
+    /// Sends the unsent messages and updates of an earlier run.
     async fn take_up_unsent(&mut self) -> anyhow::Result<()> {
-        let TakenUp { fresh, stale } = self.profile.take_up_unsent(now())?;
+        let TakenUp { fresh, updates, stale } = self.profile.take_up_unsent(now())?;
         if !stale.is_empty() {
             let count = stale.len();
             self.app.say(now(), format!("{count} messages of last week were not sent; the up key brings them back"));
@@ -170,6 +177,9 @@ impl ChatSession {
         for (message, written_at) in fresh {
             self.app.restore(message.clone(), written_at);
             self.submit(message).await;
+        }
+        for update in updates {
+            self.submit_update(update).await;
         }
         Ok(())
     }
@@ -184,6 +194,13 @@ impl ChatSession {
                         self.app.say(now(), format!("sent if this program goes on running: {error:#}"));
                     }
                     self.submit(message).await;
+                    Ok(())
+                }
+                Effect::Update { update, written_at } => {
+                    if let Err(error) = self.profile.keep_unsent_update(&update, written_at) {
+                        self.app.say(now(), format!("changed if this program goes on running: {error:#}"));
+                    }
+                    self.submit_update(update).await;
                     Ok(())
                 }
                 Effect::MarkRead { chat_id, sequence } => self.handle.mark_read(chat_id, sequence).await,
@@ -217,13 +234,30 @@ impl ChatSession {
     async fn submit(&mut self, message: SendMessage) {
         let SendMessage { chat_id, client_message_id, .. } = message;
         let submitted = self.handle.submit(message).await;
+        self.await_outcome(SendKind::Message, chat_id, client_message_id, submitted);
+    }
+
+    async fn submit_update(&mut self, update: UpdateMessage) {
+        let UpdateMessage { chat_id, client_message_id, .. } = update;
+        let submitted = self.handle.submit_update(update).await;
+        self.await_outcome(SendKind::Update, chat_id, client_message_id, submitted);
+    }
+
+    fn await_outcome(
+        &mut self,
+        kind: SendKind,
+        chat_id: ChatId,
+        client_message_id: ClientMessageId,
+        submitted: Result<Ack, SessionClosed>,
+    ) {
         let outcome = async move {
             match submitted {
                 Ok(ack) => ack.await,
                 Err(closed) => Err(closed.into()),
             }
         };
-        self.sends.push(outcome.map(move |outcome| SendCompletion { chat_id, client_message_id, outcome }).boxed());
+        let completed = move |outcome| SendCompletion { kind, chat_id, client_message_id, outcome };
+        self.sends.push(outcome.map(completed).boxed());
     }
 
     /// Waits for the next input and handles it.
@@ -265,16 +299,19 @@ impl ChatSession {
         }
     }
 
-    fn handle_sent(&mut self, SendCompletion { chat_id, client_message_id, outcome }: SendCompletion) {
+    fn handle_sent(&mut self, SendCompletion { kind, chat_id, client_message_id, outcome }: SendCompletion) {
         if matches!(outcome, Err(SendError::Closed(_))) {
-            // The session has ended. The message stays in the profile for the next run.
+            // The session has ended. The message or update stays in the profile for the next run.
             return;
         }
         if let Err(error) = self.profile.forget_unsent(client_message_id) {
             self.app.say(now(), format!("{error:#}"));
         }
         let outcome = outcome.map_err(|error| error.to_string());
-        self.app.handle_sent(now(), chat_id, client_message_id, outcome);
+        match kind {
+            SendKind::Message => self.app.handle_sent(now(), chat_id, client_message_id, outcome),
+            SendKind::Update => self.app.handle_updated(now(), chat_id, client_message_id, outcome),
+        }
     }
 
     async fn say_goodbye(self) {

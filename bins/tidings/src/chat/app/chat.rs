@@ -151,16 +151,19 @@ impl InboxChat {
     }
 
     /// Applies an update of a message, also to the inbox preview.
-    pub(crate) fn update_message(&mut self, updated: MessageUpdated<'static>) {
+    pub(crate) fn update_message(&mut self, me: UserId, updated: &MessageUpdated<'static>) {
         let MessageUpdated { update, message } = updated;
         self.summary.head_sequence = self.summary.head_sequence.max(update.sequence);
+        if let Some(client_message_id) = update.client_message_id {
+            self.log.settle_update(client_message_id);
+        }
         match message {
             Some(message) => {
                 if let Some(last) = self.summary.last_message.as_mut().filter(|last| last.sequence == message.sequence)
                 {
-                    last.preview = preview(&message);
+                    last.preview = preview(message);
                 }
-                self.log.revise(message);
+                self.log.revise(me, updated);
             }
             None => self.expire(&[update.target_sequence]),
         }

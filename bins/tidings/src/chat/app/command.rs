@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::Ttl;
+use domain::{Body, Content, ContentType, Reaction, Ttl, UpdateAction};
 
 /// A command line that begins with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,11 @@ pub(crate) enum SlashCommand {
     Ttl {
         ttl: Option<Ttl>,
     },
+    /// Updates the message at this position from the end, or the last one that suits the action.
+    Update {
+        position: Option<usize>,
+        action: UpdateAction,
+    },
     Who,
     Contact,
     Quit,
@@ -39,6 +44,10 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("/leave", "leave this group"),
     ("/mute [TIME], /unmute", "be quiet about this chat, as 8h or 7d"),
     ("/ttl TIME, /ttl off", "let new messages vanish, after 30s, 1h or 7d"),
+    ("/edit [-N] TEXT", "change your last message, or the Nth from the end"),
+    ("/delete [-N]", "delete your last message, or the Nth, for everyone"),
+    ("/react [-N] EMOJI", "react to the last message of others, or the Nth"),
+    ("/unreact [-N] EMOJI", "take your reaction back"),
     ("/who", "list the members of this chat"),
     ("/contact", "see each other online, if both of you say so"),
     ("/quit", "end"),
@@ -77,11 +86,36 @@ fn command(name: &str, arguments: &str) -> Result<SlashCommand, String> {
         ("new", number) => Ok(SlashCommand::New { phone_number: phone_number(number)? }),
         ("add", number) => Ok(SlashCommand::Add { phone_number: phone_number(number)? }),
         ("group", arguments) => group(arguments),
+        ("edit" | "delete" | "react" | "unreact", arguments) => update(name, arguments),
         ("help" | "leave" | "unmute" | "who" | "contact" | "quit", _) => {
             Err(format!("`/{name}` stands alone; begin with // to send the line as it is"))
         }
         _ => Err(format!("`/{name}` is no command; /help lists them, and // sends a line that begins with /")),
     }
+}
+
+/// A position from the end or none, then a text, a reaction or nothing.
+fn update(name: &str, arguments: &str) -> Result<SlashCommand, String> {
+    let (first, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
+    let (position, argument) = match first.strip_prefix('-').and_then(|number| number.parse().ok()) {
+        Some(position) => (Some(position), rest.trim_start()),
+        None => (None, arguments),
+    };
+    let reaction = || -> Result<Reaction, String> {
+        argument.parse().map_err(|error| format!("`{argument}` is no reaction: {error}"))
+    };
+    let action = match (name, argument) {
+        ("delete", "") => UpdateAction::Delete,
+        ("delete", _) => return Err("say `/delete`, or `/delete -2` for the second message from the end".to_owned()),
+        (_, "") => return Err(format!("say `/{name} TEXT`, or `/{name} -2 TEXT` for the second message from the end")),
+        ("edit", text) => {
+            let content = Content::try_from(text.to_owned()).map_err(|error| error.to_string())?;
+            UpdateAction::Edit(Body::new(content, ContentType::Text))
+        }
+        ("react", _) => UpdateAction::React(reaction()?),
+        _ => UpdateAction::Unreact(reaction()?),
+    };
+    Ok(SlashCommand::Update { position, action })
 }
 
 /// A name of one or more words, then one number or more.
@@ -141,6 +175,22 @@ mod tests {
     }
 
     #[test]
+    fn updates_are_parsed_with_the_position_of_their_message() {
+        let check = |line: &str, position, action| {
+            assert_eq!(read(line), SlashCommand::Update { position, action }, "{line}");
+        };
+        let edit = |text: &str| UpdateAction::Edit(Body::new(text.to_owned().try_into().unwrap(), ContentType::Text));
+        check("/edit two words", None, edit("two words"));
+        check("/edit -2 two words", Some(2), edit("two words"));
+        check("/edit -1 -2 degrees", Some(1), edit("-2 degrees"));
+        check("/edit -x", None, edit("-x"));
+        check("/delete", None, UpdateAction::Delete);
+        check("/delete -3", Some(3), UpdateAction::Delete);
+        check("/react ☕\u{fe0f}", None, UpdateAction::React("☕".parse().unwrap()));
+        check("/unreact -1 +1", Some(1), UpdateAction::Unreact("+1".parse().unwrap()));
+    }
+
+    #[test]
     fn a_refusal_names_the_value_and_the_remedy() {
         let cases = [
             ("/nwe +41", "`/nwe` is no command; /help lists them, and // sends a line that begins with /"),
@@ -153,6 +203,9 @@ mod tests {
             ("/mute €", "`€` is no time; write it as 30s, 5m, 8h or 7d"),
             ("/mute 99999999999999999999d", "`99999999999999999999d` is no time; write it as 30s, 5m, 8h or 7d"),
             ("/ttl 400d", "messages live from 1s to 365d, not `400d`"),
+            ("/edit -2", "say `/edit TEXT`, or `/edit -2 TEXT` for the second message from the end"),
+            ("/delete it", "say `/delete`, or `/delete -2` for the second message from the end"),
+            ("/react a b", "`a b` is no reaction: a reaction has a space or a control character"),
             ("/quit now", "`/quit` stands alone; begin with // to send the line as it is"),
         ];
         for (line, expected) in cases {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use domain::{ChatId, Sequence, Timestamp, Ttl, UserId};
-use protocol::frame::SendMessage;
+use protocol::frame::{SendMessage, UpdateMessage};
 use protocol::rest::{ChatDetails, ChatSummary, History, MemberWatermarks};
 
 /// An action that the I/O layer performs for the app.
@@ -10,6 +10,11 @@ pub(crate) enum Effect {
     /// Persist this message, then send it.
     Send {
         message: SendMessage,
+        written_at: Timestamp,
+    },
+    /// Persist this update, then send it.
+    Update {
+        update: UpdateMessage,
         written_at: Timestamp,
     },
     MarkRead {

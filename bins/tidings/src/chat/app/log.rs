@@ -1,10 +1,12 @@
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{ClientMessageId, Sequence, Timestamp, UserId};
-use protocol::frame::{MessageBody, SendMessage, SendMessageAck};
-use protocol::rest::{History, MessageStatus};
+use client::{newer, with_queued, with_updated};
+use domain::{ClientMessageId, Sequence, Timestamp, UpdateAction, UserId};
+use protocol::frame::{MessageBody, MessageUpdated, SendMessage, SendMessageAck, UpdateMessage};
+use protocol::rest::{History, Message, MessageStatus};
 
-/// The loaded messages of one chat, contiguous from a floor up, and the user's own pending sends.
+/// The loaded messages of one chat, contiguous from a floor up, and the user's own pending sends and updates.
 ///
 /// A chat that was never opened holds no messages. Opening it requests the newest page; from then on arriving messages
 /// are added, and further pages lower the floor. Pages and arrivals may overlap; each sequence is stored once.
@@ -12,9 +14,12 @@ use protocol::rest::{History, MessageStatus};
 pub(crate) struct ChatLog {
     messages: BTreeMap<Sequence, ChatLogEntry>,
     pending: Vec<OutgoingMessage>,
+    updates: Vec<OutgoingUpdate>,
     reach: LoadedRange,
     /// A page request is in flight.
     asked: bool,
+    /// Messages that were deleted or have expired since the page was requested. The page may still contain them.
+    removed: BTreeSet<Sequence>,
 }
 
 /// A message of the chat.
@@ -32,6 +37,13 @@ pub(crate) struct OutgoingMessage {
     pub(crate) written_at: Timestamp,
     /// Why the server refused it permanently.
     pub(crate) refusal: Option<String>,
+}
+
+/// The user's own update whose event has not arrived.
+#[derive(Clone, Debug)]
+struct OutgoingUpdate {
+    update: UpdateMessage,
+    written_at: Timestamp,
 }
 
 /// How much of the history is loaded.
@@ -56,8 +68,37 @@ impl ChatLog {
         self.reach
     }
 
-    pub(crate) fn messages(&self) -> impl DoubleEndedIterator<Item = &ChatLogEntry> {
-        self.messages.values()
+    /// The messages as they will be after the user's own pending updates.
+    pub(crate) fn messages(&self) -> impl DoubleEndedIterator<Item = Cow<'_, ChatLogEntry>> {
+        self.messages.values().filter_map(|entry| {
+            let Some(written_at) = self.updated_at(entry.body.sequence) else { return Some(Cow::Borrowed(entry)) };
+            let body = with_queued(&entry.body, self.updates.iter().map(|pending| &pending.update), written_at)?;
+            Some(Cow::Owned(ChatLogEntry { body, status: entry.status }))
+        })
+    }
+
+    /// Whether a message has a pending update.
+    pub(crate) fn is_updating(&self, sequence: Sequence) -> bool {
+        self.updated_at(sequence).is_some()
+    }
+
+    fn updated_at(&self, sequence: Sequence) -> Option<Timestamp> {
+        self.updates.iter().rfind(|pending| pending.update.target == sequence).map(|pending| pending.written_at)
+    }
+
+    /// The message at this position from the end, or the last one that suits the action.
+    pub(crate) fn target(&self, me: UserId, position: Option<usize>, action: &UpdateAction) -> Option<Sequence> {
+        let mut from_end = self.messages().rev();
+        let found = match (position, action) {
+            (Some(position), _) => from_end.nth(position.checked_sub(1)?),
+            (None, UpdateAction::Edit(_) | UpdateAction::Delete) => from_end.find(|entry| entry.body.sender_id == me),
+            (None, UpdateAction::React(_)) => from_end.find(|entry| entry.body.sender_id != me),
+            (None, UpdateAction::Unreact(reaction)) => from_end.find(|entry| {
+                let mut reactions = entry.body.state.iter().flat_map(|state| &state.reactions);
+                reactions.any(|one| one.reaction == *reaction && one.mine == Some(true))
+            }),
+        };
+        found.map(|entry| entry.body.sequence)
     }
 
     pub(crate) fn pending(&self) -> &[OutgoingMessage] {
@@ -91,6 +132,7 @@ impl ChatLog {
     /// Records that the page request failed.
     pub(crate) fn give_up(&mut self) {
         self.asked = false;
+        self.removed.clear();
     }
 
     /// Adds the page requested with [`ask`](Self::ask). A page that no longer adjoins the floor is dropped, since it
@@ -102,19 +144,22 @@ impl ChatLog {
             LoadedRange::Everything => None,
         };
         let is_expected = std::mem::take(&mut self.asked) && expected == Some(before);
+        let removed = std::mem::take(&mut self.removed);
         if !is_expected {
             return;
         }
         let is_last = page.messages.len() < Self::PAGE_LEN;
-        for message in page.messages {
-            self.settle(message.message.client_message_id);
-            let status = message.status;
-            let entry = self.messages.entry(message.message.sequence);
-            entry.or_insert_with(|| ChatLogEntry { body: message.message.clone(), status: None }).status = status;
-            self.revise(message.message);
+        let of_page = page.messages.last().map(|message| message.message.sequence);
+        for Message { message, status } in page.messages {
+            self.settle(message.client_message_id);
+            if !removed.contains(&message.sequence) {
+                let known = self.messages.get(&message.sequence).map(|entry| &entry.body);
+                let body = newer(known, message);
+                self.messages.insert(body.sequence, ChatLogEntry { body, status });
+            }
         }
-        self.reach = match self.messages.keys().next() {
-            Some(floor) if !is_last => LoadedRange::From(*floor),
+        self.reach = match self.messages.keys().next().copied().into_iter().chain(of_page).min() {
+            Some(floor) if !is_last => LoadedRange::From(floor),
             _ => LoadedRange::Everything,
         };
     }
@@ -128,7 +173,11 @@ impl ChatLog {
             LoadedRange::Everything => false,
         };
         if !below_floor {
-            self.messages.entry(body.sequence).or_insert(ChatLogEntry { body, status: None });
+            match self.messages.get_mut(&body.sequence) {
+                // A page may have had it, before or after an update.
+                Some(entry) => entry.body = newer(Some(&entry.body), body),
+                None => drop(self.messages.insert(body.sequence, ChatLogEntry { body, status: None })),
+            }
             self.trim();
         }
     }
@@ -166,17 +215,30 @@ impl ChatLog {
         Some(self.pending.remove(place))
     }
 
-    /// Replaces a message by a copy with a higher revision.
-    pub(crate) fn revise(&mut self, body: MessageBody<'static>) {
-        if let Some(entry) = self.messages.get_mut(&body.sequence)
-            && entry.body.revision() < body.revision()
+    /// Adds a pending update.
+    pub(crate) fn queue_update(&mut self, update: UpdateMessage, written_at: Timestamp) {
+        self.updates.push(OutgoingUpdate { update, written_at });
+    }
+
+    /// Removes a pending update: its event has arrived, or it was refused and its message is as before.
+    pub(crate) fn settle_update(&mut self, client_message_id: ClientMessageId) {
+        self.updates.retain(|pending| pending.update.client_message_id != client_message_id);
+    }
+
+    /// Applies an update that has left a message.
+    pub(crate) fn revise(&mut self, me: UserId, updated: &MessageUpdated<'static>) {
+        if let Some(entry) = self.messages.get_mut(&updated.update.target_sequence)
+            && let Some(body) = with_updated(Some(&entry.body), updated, me)
         {
             entry.body = body;
         }
     }
 
-    /// Removes expired messages.
+    /// Removes deleted and expired messages.
     pub(crate) fn expire(&mut self, sequences: &[Sequence]) {
+        if self.asked {
+            self.removed.extend(sequences);
+        }
         for sequence in sequences {
             self.messages.remove(sequence);
         }
@@ -193,16 +255,17 @@ impl ChatLog {
         self.messages.values().filter_map(|entry| entry.body.expires_at).min()
     }
 
-    /// Drops everything except pending sends, after the server was reset to an earlier state.
+    /// Drops everything except pending sends and updates, after the server was reset to an earlier state.
     pub(crate) fn reset(&mut self) {
-        *self = Self { pending: std::mem::take(&mut self.pending), ..Self::default() };
+        let (pending, updates) = (std::mem::take(&mut self.pending), std::mem::take(&mut self.updates));
+        *self = Self { pending, updates, ..Self::default() };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use domain::{Body, ChatId, ContentType, MessageId};
-    use protocol::rest::Message;
+    use protocol::frame::{ReactionBody, StateBody, UpdateBody, UpdateName};
 
     use super::*;
 
@@ -266,6 +329,112 @@ mod tests {
         log.take_page(Some(Sequence(101)), page(91..=100));
         assert_eq!((log.reach(), log.ask()), (LoadedRange::Everything, None), "a short page is the last");
         assert_eq!(sequences(&log), (91..=152).collect::<Vec<_>>());
+    }
+
+    /// A message at a revision, with a content of its own.
+    fn revised(sequence: u64, revision: u64) -> MessageBody<'static> {
+        let state = StateBody { revision: Sequence(revision), edited_at: None, edit_count: Some(1), reactions: vec![] };
+        MessageBody { content: format!("revision {revision}").into(), state: Some(state), ..body(sequence, other()) }
+    }
+
+    fn contents(log: &ChatLog) -> Vec<String> {
+        log.messages().map(|entry| entry.body.content.clone().into_owned()).collect()
+    }
+
+    fn update(target: u64, action: UpdateAction) -> UpdateMessage {
+        UpdateMessage {
+            client_message_id: ClientMessageId::from_bytes([9; 16]),
+            chat_id: ChatId::from_bytes([4; 16]),
+            target: Sequence(target),
+            action,
+        }
+    }
+
+    /// A loaded log of these messages of others.
+    fn loaded(sequences: std::ops::RangeInclusive<u64>) -> ChatLog {
+        let mut log = ChatLog::default();
+        log.ask();
+        log.take_page(None, page(sequences));
+        log
+    }
+
+    #[test]
+    fn a_page_that_was_requested_before_a_deletion_does_not_bring_the_message_back() {
+        let mut log = loaded(51..=100);
+        log.ask();
+        log.expire(&[Sequence(70), Sequence(1)]);
+        log.take_page(Some(Sequence(51)), page(1..=50));
+        assert_eq!(sequences(&log).len(), 98);
+        assert!(!sequences(&log).contains(&70) && !sequences(&log).contains(&1));
+        assert_eq!(log.ask(), Some(Some(Sequence(1))), "the next page begins below this one");
+        log.expire(&[Sequence(2)]);
+        log.give_up();
+        assert!(log.removed.is_empty(), "a later page is requested after the deletion");
+    }
+
+    #[test]
+    fn the_newest_state_of_a_message_stays_in_whatever_order_its_copies_come() {
+        let mut log = loaded(1..=2);
+        log.arrive(revised(2, 5));
+        assert_eq!(contents(&log), ["message 1", "revision 5"]);
+        log.arrive(revised(2, 4));
+        log.arrive(body(2, other()));
+        assert_eq!(contents(&log), ["message 1", "revision 5"]);
+
+        let mut log = ChatLog::default();
+        log.ask();
+        log.arrive(revised(2, 5));
+        log.take_page(None, page(1..=2));
+        assert_eq!(contents(&log), ["message 1", "revision 5"]);
+        let update = UpdateBody {
+            chat_id: ChatId::from_bytes([4; 16]),
+            sequence: Sequence(6),
+            target_sequence: Sequence(2),
+            user_id: other(),
+            kind: UpdateName::Edited,
+            reaction: None,
+            created_at: Timestamp::default(),
+            client_message_id: None,
+        };
+        let updated = |revision| MessageUpdated { update: update.clone(), message: Some(revised(2, revision)) };
+        log.revise(me(), &updated(6));
+        log.revise(me(), &updated(4));
+        assert_eq!(contents(&log), ["message 1", "revision 6"]);
+    }
+
+    #[test]
+    fn pending_updates_show_at_once_and_a_refused_one_is_undone() {
+        let mut log = loaded(1..=3);
+        let edit = Body::new("edited".to_owned().try_into().unwrap(), ContentType::Text);
+        log.queue_update(update(1, UpdateAction::Edit(edit)), Timestamp::default());
+        log.queue_update(update(3, UpdateAction::Delete), Timestamp::default());
+        assert_eq!(contents(&log), ["edited", "message 2"]);
+        assert!(log.is_updating(Sequence(1)) && !log.is_updating(Sequence(2)));
+        log.settle_update(ClientMessageId::from_bytes([9; 16]));
+        assert_eq!(contents(&log), ["message 1", "message 2", "message 3"]);
+    }
+
+    #[test]
+    fn an_update_is_about_the_last_message_that_suits_it_or_the_one_at_a_position() {
+        let mut log = loaded(1..=2);
+        log.arrive(body(3, me()));
+        log.arrive(body(4, other()));
+        let thumb = || "👍".parse().unwrap();
+        let mine = ReactionBody { reaction: thumb(), count: 1, mine: Some(true) };
+        let mut reacted = revised(2, 5);
+        reacted.state.as_mut().unwrap().reactions.push(mine);
+        log.arrive(reacted);
+        let check = |position, action, expected: Option<u64>| {
+            assert_eq!(log.target(me(), position, &action), expected.map(Sequence), "{position:?} {action:?}");
+        };
+        check(None, UpdateAction::Delete, Some(3));
+        check(None, UpdateAction::React(thumb()), Some(4));
+        check(None, UpdateAction::Unreact(thumb()), Some(2));
+        check(None, UpdateAction::Unreact("ok".parse().unwrap()), None);
+        check(Some(1), UpdateAction::Delete, Some(4));
+        check(Some(4), UpdateAction::Delete, Some(1));
+        check(Some(5), UpdateAction::Delete, None);
+        check(Some(0), UpdateAction::Delete, None);
     }
 
     #[test]

@@ -20,9 +20,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use domain::{Body, ChatId, ClientMessageId, Content, ContentType, Sequence, Timestamp, UserId};
+use domain::{Body, ChatId, ClientMessageId, Content, ContentType, Sequence, Timestamp, UpdateAction, UserId};
 use jiff::tz::TimeZone;
-use protocol::frame::{PresenceStatus, SendMessage};
+use protocol::frame::{PresenceStatus, SendMessage, UpdateMessage};
 
 use chat::InboxChat;
 use command::SlashCommand;
@@ -329,12 +329,23 @@ impl ChatApp {
             (SlashCommand::Mute { duration }, Some(chat_id)) => self.ask(ApiRequest::Mute { chat_id, duration }),
             (SlashCommand::Unmute, Some(chat_id)) => self.ask(ApiRequest::Unmute(chat_id)),
             (SlashCommand::Ttl { ttl }, Some(chat_id)) => self.ask(ApiRequest::SetTtl { chat_id, ttl }),
+            (SlashCommand::Update { position, action }, Some(chat_id)) => self.update(now, chat_id, position, action),
             (SlashCommand::Who, Some(_)) => self.overlay = Some(Overlay::Who),
             (SlashCommand::Contact, Some(chat_id)) => match self.open_chat().and_then(InboxChat::other) {
                 Some(user_id) => self.ask(ApiRequest::AddContact { chat_id, user_id }),
                 None => self.say(now, "open the chat with that person first; a group cannot be a contact"),
             },
         }
+    }
+
+    fn update(&mut self, now: Timestamp, chat_id: ChatId, position: Option<usize>, action: UpdateAction) {
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return };
+        let Some(target) = chat.log.target(self.me, position, &action) else {
+            return self.say(now, "no loaded message suits that; look back for an earlier one, or name it as -2");
+        };
+        let update = UpdateMessage { client_message_id: (self.new_id)(), chat_id, target, action };
+        chat.log.queue_update(update.clone(), now);
+        self.effects.push_back(Effect::Update { update, written_at: now });
     }
 
     /// Announces that the user types or has stopped, at a limited rate.

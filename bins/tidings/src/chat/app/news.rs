@@ -27,7 +27,7 @@ impl ChatApp {
             }
             ClientEvent::Disconnected { retry_in } => self.link = ConnectionState::Lost { retry_at: now + retry_in },
             ClientEvent::Message(message) => self.take_message(now, &message),
-            ClientEvent::Updated(updated) => self.take_update(*updated),
+            ClientEvent::Updated(updated) => self.take_update(&updated),
             ClientEvent::Receipt(receipt) => self.take_receipt(&receipt),
             ClientEvent::Expired(expired) => {
                 if let Some(chat) = self.chats.get_mut(&expired.chat_id) {
@@ -56,7 +56,7 @@ impl ChatApp {
             ClientEvent::Stopped(StopReason::Closed) => self.quit(),
             ClientEvent::Stopped(StopReason::SignedOut) => self.ended = Some(ExitReason::SignedOut),
             ClientEvent::Stopped(StopReason::DuplicateConnection) => self.ended = Some(ExitReason::TakenOver),
-            // `handle_sent` handles the results of sends.
+            // `handle_sent` and `handle_updated` handle the results of sends and updates.
             ClientEvent::Sent(_) | ClientEvent::SendFailed { .. } => {}
         }
     }
@@ -79,6 +79,27 @@ impl ChatApp {
                     self.say(now, format!("not sent: {why}; the up key brings it back"));
                 }
             }
+        }
+    }
+
+    /// Applies the result of an update: acknowledged, or permanently refused.
+    pub(crate) fn handle_updated(
+        &mut self,
+        now: Timestamp,
+        chat_id: ChatId,
+        client_message_id: ClientMessageId,
+        outcome: Result<SendMessageAck, String>,
+    ) {
+        let is_settled = match &outcome {
+            // The new state of the message comes as an event. Of a repeated update it may have come before.
+            Ok(ack) => ack.deduplicated,
+            Err(why) => {
+                self.say(now, format!("not changed: {why}"));
+                true
+            }
+        };
+        if let Some(chat) = self.chats.get_mut(&chat_id).filter(|_| is_settled) {
+            chat.log.settle_update(client_message_id);
         }
     }
 
@@ -143,10 +164,10 @@ impl ChatApp {
         }
     }
 
-    fn take_update(&mut self, updated: MessageUpdated<'static>) {
+    fn take_update(&mut self, updated: &MessageUpdated<'static>) {
         let chat_id = updated.update.chat_id;
         match self.chats.get_mut(&chat_id) {
-            Some(chat) => chat.update_message(updated),
+            Some(chat) => chat.update_message(self.me, updated),
             None => self.ask(ApiRequest::Chat(chat_id)),
         }
     }

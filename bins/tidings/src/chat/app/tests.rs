@@ -3,11 +3,13 @@ use std::time::Duration;
 use client::{ClientEvent, StopReason};
 use crossterm::event::KeyCode;
 use domain::{ClientMessageId, Sequence};
-use protocol::frame::{MessageBody, MessageExpired, TypingIndicator};
+use protocol::frame::{MessageBody, MessageExpired, TypingIndicator, UpdateMessage, UpdateName};
 use protocol::rest::{ChatSummary, MemberWatermarks, MessageStatus};
 
 use super::effect::{ApiRequest, ApiResult, Effect, ExitReason};
-use crate::chat::desk::{Desk, ack, ada, bob, club, details, me, message, now, page, summary, with_ada, with_last};
+use crate::chat::desk::{
+    Desk, ack, ada, bob, club, details, in_state, me, message, now, page, summary, updated, with_ada, with_last,
+};
 
 fn mark_read(sequence: u64) -> Effect {
     Effect::MarkRead { chat_id: with_ada(), sequence: Sequence(sequence) }
@@ -114,6 +116,83 @@ fn a_refused_line_says_why_and_can_be_called_back() {
     assert!(desk.screen().contains("✗ not sent: you are not a member"));
     desk.press(KeyCode::Up);
     assert_eq!(desk.app.line.text(), "no");
+}
+
+/// The only update among the effects.
+fn requested(desk: &mut Desk) -> UpdateMessage {
+    let effects = desk.effects();
+    let mut updates = effects.iter().filter_map(|effect| match effect {
+        Effect::Update { update, .. } => Some(update.clone()),
+        _ => None,
+    });
+    match (updates.next(), updates.next()) {
+        (Some(update), None) => update,
+        _ => panic!("{effects:?}"),
+    }
+}
+
+#[test]
+fn an_edit_is_shown_at_once_and_stays_when_its_event_comes() {
+    let mut desk = Desk::in_chat(&[(1, me(), "frist", None), (2, ada(), "hello", None)]);
+    desk.enter("/edit first");
+    let update = requested(&mut desk);
+    assert_eq!((update.chat_id, update.target), (with_ada(), Sequence(1)));
+    assert!(desk.screen().contains("first  edited ✓ sent … queued"), "{}", desk.screen());
+    let id = update.client_message_id;
+    desk.app.handle_updated(now(), with_ada(), id, Ok(ack(with_ada(), id, 3)));
+    assert!(desk.screen().contains("… queued"), "its event brings the state of the server");
+    let edited = in_state(message(with_ada(), 1, me(), "first"), 3, 1, &[]);
+    desk.hear(updated(1, UpdateName::Edited, me(), Some(id), Some(edited)));
+    let screen = desk.screen();
+    assert!(screen.contains("first  edited ✓ sent\n") && !screen.contains("frist"), "{screen}");
+}
+
+#[test]
+fn a_refused_update_is_undone_and_says_why() {
+    let mut desk = Desk::in_chat(&[(1, me(), "stays", None), (2, ada(), "hello", None)]);
+    desk.enter("/delete");
+    let update = requested(&mut desk);
+    assert!(!desk.screen().contains("stays"));
+    let why = "the message is older than 60 seconds, the limit for this change";
+    desk.app.handle_updated(now(), with_ada(), update.client_message_id, Err(why.to_owned()));
+    let screen = desk.screen();
+    assert!(screen.contains("You        stays  ✓ sent"), "{screen}");
+    assert!(screen.contains("not changed: the message is older"), "{screen}");
+}
+
+#[test]
+fn a_repeated_update_waits_for_no_event() {
+    let mut desk = Desk::in_chat(&[(1, ada(), "hello", None)]);
+    desk.enter("/react ok");
+    let id = requested(&mut desk).client_message_id;
+    assert!(desk.screen().contains("hello  ok 1* … queued"), "{}", desk.screen());
+    let again = protocol::frame::SendMessageAck { deduplicated: true, ..ack(with_ada(), id, 2) };
+    desk.app.handle_updated(now(), with_ada(), id, Ok(again));
+    assert!(!desk.screen().contains("… queued"));
+}
+
+#[test]
+fn updates_of_others_change_the_message_and_its_preview() {
+    let mut desk = Desk::in_chat(&[(1, ada(), "hello", None)]);
+    desk.hear(ClientEvent::Message(message(with_ada(), 2, ada(), "secnd")));
+    let second = |revision, content| in_state(message(with_ada(), 2, ada(), content), revision, 1, &[("👍", 2, None)]);
+    desk.hear(updated(2, UpdateName::Edited, ada(), None, Some(second(3, "second"))));
+    let screen = desk.screen();
+    assert!(screen.contains("second  edited 👍 2\n") && !screen.contains("secnd"), "{screen}");
+    assert!(screen.lines().any(|line| line.starts_with("|▌  second")), "the preview: {screen}");
+    desk.hear(updated(2, UpdateName::Deleted, ada(), None, None));
+    let screen = desk.screen();
+    assert!(!screen.contains("second") && screen.contains("hello"), "{screen}");
+}
+
+#[test]
+fn an_update_of_no_message_is_not_sent() {
+    let mut desk = Desk::in_chat(&[(1, ada(), "hello", None)]);
+    for line in ["/delete", "/edit -2 x", "/unreact ok"] {
+        desk.enter(line);
+        assert_eq!(desk.effects(), [], "{line}");
+        assert!(desk.screen().contains("no loaded message suits that"), "{line}");
+    }
 }
 
 #[test]

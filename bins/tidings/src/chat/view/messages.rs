@@ -1,4 +1,5 @@
 use domain::{ContentType, Sequence, Timestamp};
+use protocol::frame::MessageBody;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -86,7 +87,7 @@ impl Painter<'_> {
             if self.rows.len() >= below + wanted {
                 return Painted { rows: self.rows, below };
             }
-            self.paint_entry(entry, entries.peek().map(|(_, before)| *before), &mut told);
+            self.paint_entry(&entry, entries.peek().map(|(_, before)| &**before), &mut told);
             if n < self.app.below {
                 below = self.rows.len();
             }
@@ -141,7 +142,7 @@ impl Painter<'_> {
             name: shows_name.then(|| name(self.app, self.chat, body.sender_id)),
             is_mine,
             content: &content,
-            tail: self.tail(body.expires_at, fate),
+            tail: self.tail(body, fate),
         });
         if is_first_new {
             self.rule("new", self.theme.unread());
@@ -152,14 +153,22 @@ impl Painter<'_> {
         }
     }
 
-    fn tail(&self, expires_at: Option<Timestamp>, fate: Option<DeliveryProgress>) -> Option<(String, Style)> {
-        let left = expires_at.map(|at| format!("[{}]", clock::left(at.since(self.now))));
+    /// What is known about a message, behind its text. A star marks the user's own reactions.
+    fn tail(&self, body: &MessageBody<'_>, fate: Option<DeliveryProgress>) -> Option<(String, Style)> {
+        let left = body.expires_at.map(|at| format!("[{}]", clock::left(at.since(self.now))));
+        let edited = body.state.as_ref().and_then(|state| state.edited_at).map(|_| "edited".to_owned());
+        let reactions = body.state.iter().flat_map(|state| &state.reactions).map(|one| {
+            let mark = if one.mine == Some(true) { "*" } else { "" };
+            format!("{} {}{mark}", text::one_line(one.reaction.as_str()), one.count)
+        });
+        let queued = self.chat.log.is_updating(body.sequence).then(|| "… queued".to_owned());
         let fate = fate.map(|fate| match fate {
             DeliveryProgress::Sent => "✓ sent",
             DeliveryProgress::Delivered => "✓✓ delivered",
             DeliveryProgress::Read => "✓✓ read",
         });
-        let words: Vec<String> = left.into_iter().chain(fate.map(str::to_owned)).collect();
+        let words: Vec<String> =
+            left.into_iter().chain(edited).chain(reactions).chain(fate.map(str::to_owned)).chain(queued).collect();
         (!words.is_empty()).then(|| (words.join(" "), self.theme.dim()))
     }
 

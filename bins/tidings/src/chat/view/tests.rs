@@ -4,7 +4,7 @@ use client::ClientEvent;
 use crossterm::event::{KeyCode, KeyEvent};
 use domain::Timestamp;
 use expect_test::{Expect, expect};
-use protocol::frame::{Presence, PresenceStatus, TypingIndicator};
+use protocol::frame::{Presence, PresenceStatus, TypingIndicator, UpdateName};
 use protocol::rest::{ChatSummary, MessageStatus};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -12,7 +12,9 @@ use ratatui::backend::TestBackend;
 use super::Theme;
 use crate::chat::app::effect::ApiResult;
 use crate::chat::app::sign_in::{SignIn, SignInAnswer};
-use crate::chat::desk::{Desk, ada, club, details, me, message, now, page, text_of, with_ada, with_last};
+use crate::chat::desk::{
+    Desk, ada, club, details, in_state, me, message, now, page, text_of, updated, with_ada, with_last,
+};
 
 #[track_caller]
 fn check(desk: &mut Desk, expected: Expect) {
@@ -251,14 +253,14 @@ fn help_and_members_lie_over_the_chat() {
             | │ /leave                 leave this group                                    │
             | │ /mute [TIME], /unmute  be quiet about this chat, as 8h or 7d               │
             | │ /ttl TIME, /ttl off    let new messages vanish, after 30s, 1h or 7d        │
+            | │ /edit [-N] TEXT        change your last message, or the Nth from the end   │
+            | │ /delete [-N]           delete your last message, or the Nth, for everyone  │
+            | │ /react [-N] EMOJI      react to the last message of others, or the Nth     │
+            | │ /unreact [-N] EMOJI    take your reaction back                             │
             | │ /who                   list the members of this chat                       │
             | │ /contact               see each other online, if both of you say so        │
             | │ /quit                  end                                                 │
             | └────────────────────────────────────────────────────────────────────────────┘
-            |                         │
-            |                         │
-            |                         │ ───────────────────── loading… ─────────────────────
-            |                         │
             |                         │──────────────────────────────────────────────────────
             |                         │ ›
             | ● connected  Grace · F1 help
@@ -343,6 +345,37 @@ fn messages_unread_at_opening_are_marked() {
             |                         │ ─────────────────────── new ────────────────────────
             |                         │ 14:30 Ada        b
             |                         │ 14:30            c
+            |                         │
+            |                         │──────────────────────────────────────────────────────
+            |                         │ ›
+            | ● connected  Grace · F1 help
+        "#]],
+    );
+}
+
+#[test]
+fn messages_show_that_they_were_edited_and_who_reacted_how_often() {
+    let mut desk = Desk::in_chat(&[(1, ada(), "hello", None), (2, ada(), "lunch?", None), (3, me(), "yes", None)]);
+    for (sequence, sender, content, edits, reactions) in [
+        (1, ada(), "Hello", 2, &[][..]),
+        (2, ada(), "lunch?", 0, &[("👍", 2, Some(true)), ("🎉", 1, Some(false))][..]),
+        (3, me(), "Yes", 1, &[("❤", 1, None)][..]),
+    ] {
+        let message = in_state(message(with_ada(), sequence, sender, content), sequence + 10, edits, reactions);
+        desk.hear(updated(sequence, UpdateName::Edited, sender, None, Some(message)));
+    }
+    desk.resize(80, 12);
+    check(
+        &mut desk,
+        expect![[r#"
+            |▌  Ada                   │ Ada
+            |▌  no messages           │──────────────────────────────────────────────────────
+            |                         │
+            |                         │ ──────────── the beginning of the chat ─────────────
+            |                         │ ────────────────────── Today ───────────────────────
+            |                         │ 14:30 Ada        Hello  edited
+            |                         │ 14:30            lunch?  👍 2* 🎉 1
+            |                         │ 14:30 You        Yes  edited ❤ 1 ✓ sent
             |                         │
             |                         │──────────────────────────────────────────────────────
             |                         │ ›

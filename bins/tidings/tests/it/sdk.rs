@@ -1,10 +1,17 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use client::{ApiError, Client, ClientEvent, ClientHandle, Events, StopReason};
-use domain::{Body, ChatId, ChatType, ContentType, GroupInvites, PresenceVisibility, Role, Sequence, UserId};
-use protocol::frame::{MessageBody, Presence, PresenceStatus, SendMessage};
-use protocol::rest::{AddMember, CreateChat, DeleteMe, UpdateMe};
+use client::{
+    ApiError, Client, ClientEvent, ClientHandle, Events, HistoryRange, SendError, StopReason, newer, with_queued,
+    with_updated,
+};
+use domain::{
+    Body, ChatId, ChatType, ClientMessageId, ContentType, GroupInvites, PresenceVisibility, Role, Sequence, Timestamp,
+    UpdateAction, UserId,
+};
+use protocol::ErrorCode;
+use protocol::frame::{MessageBody, Presence, PresenceStatus, SendMessage, UpdateMessage};
+use protocol::rest::{AddMember, CreateChat, DeleteMe, EditMessage, UpdateMe};
 use uuid::Uuid;
 
 use crate::rules::rules;
@@ -18,6 +25,10 @@ rules!(
     an_account_is_exported_and_then_deleted,
     metadata_is_on_the_message_of_sender_and_receiver,
     a_user_who_requires_consent_accepts_and_declines_invitations,
+    updates_reach_connected_devices_and_a_returning_one_with_the_last_state,
+    a_refused_update_is_a_typed_outcome_and_changes_nothing,
+    updates_over_rest_are_made_once_and_reactions_are_paged,
+    a_client_that_has_processed_an_update_has_received_the_chat_up_to_it,
 );
 
 /// A device of the user with that phone number, signed in through the SDK.
@@ -62,6 +73,54 @@ fn message(chat_id: ChatId, content: &str) -> SendMessage {
         body: Body::new(content.to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
     }
+}
+
+fn update(chat_id: ChatId, target: u64, action: UpdateAction) -> UpdateMessage {
+    UpdateMessage { client_message_id: Uuid::new_v4().into(), chat_id, target: Sequence(target), action }
+}
+
+/// An application's copies of the messages of a chat.
+#[derive(Default)]
+struct Copies(BTreeMap<Sequence, MessageBody<'static>>);
+
+impl Copies {
+    /// Applies the events of a user up to the entry with a sequence.
+    async fn take(&mut self, me: UserId, events: &mut Events, up_to: u64) {
+        loop {
+            let sequence = match next(events).await {
+                ClientEvent::Message(message) => {
+                    let sequence = message.sequence;
+                    let copy = newer(self.0.get(&sequence), message);
+                    self.0.insert(sequence, copy);
+                    sequence
+                }
+                ClientEvent::Updated(updated) => {
+                    let target = updated.update.target_sequence;
+                    match with_updated(self.0.get(&target), &updated, me) {
+                        Some(copy) => self.0.insert(target, copy),
+                        None => self.0.remove(&target),
+                    };
+                    updated.update.sequence
+                }
+                _ => continue,
+            };
+            if sequence.0 == up_to {
+                return;
+            }
+        }
+    }
+
+    /// Each message with its reactions, in which `*` marks those of the user.
+    fn shown(&self) -> Vec<String> {
+        self.0.values().map(shown).collect()
+    }
+}
+
+fn shown(message: &MessageBody<'_>) -> String {
+    let reactions = message.state.iter().flat_map(|state| &state.reactions);
+    let mark = |mine| if mine == Some(true) { "*" } else { "" };
+    let reactions: String = reactions.map(|one| format!(" {}{}{}", one.reaction, one.count, mark(one.mine))).collect();
+    format!("{}{reactions}", message.content)
 }
 
 fn numbers(range: std::ops::RangeInclusive<u64>) -> Vec<String> {
@@ -125,6 +184,148 @@ async fn metadata_is_on_the_message_of_sender_and_receiver(server: &TestServer) 
         };
         assert_eq!(received.metadata.as_deref(), sent.body.metadata.as_ref());
     }
+}
+
+async fn updates_reach_connected_devices_and_a_returning_one_with_the_last_state(server: &TestServer) {
+    let anns_number = server.unused_number();
+    let (phone, ann_id) = sign_in(server, &anns_number).await;
+    let (laptop, _) = sign_in(server, &anns_number).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
+    let chat_id = direct_chat(&phone, bob_id).await;
+    let (anns, mut phone_events) = connected(&phone).await;
+    let (bobs, mut bob_events) = connected(&bob).await;
+    anns.send(chat_id, "frist").await.unwrap();
+    anns.send(chat_id, "a secret").await.unwrap();
+    let (mut of_phone, mut of_bob, mut of_laptop) = (Copies::default(), Copies::default(), Copies::default());
+    of_bob.take(bob_id, &mut bob_events, 2).await;
+
+    assert_eq!(anns.edit(chat_id, Sequence(1), "first").await.unwrap().sequence, Sequence(3));
+    assert_eq!(anns.react(chat_id, Sequence(1), "👍").await.unwrap().sequence, Sequence(4));
+    assert_eq!(bobs.react(chat_id, Sequence(1), "👍").await.unwrap().sequence, Sequence(5));
+    assert_eq!(bobs.react(chat_id, Sequence(1), "☕\u{fe0f}").await.unwrap().sequence, Sequence(6));
+    assert_eq!(anns.unreact(chat_id, Sequence(1), "👍").await.unwrap().sequence, Sequence(7));
+    assert_eq!(anns.delete(chat_id, Sequence(2)).await.unwrap().sequence, Sequence(8));
+    of_phone.take(ann_id, &mut phone_events, 8).await;
+    of_bob.take(bob_id, &mut bob_events, 8).await;
+    assert_eq!((of_phone.shown(), of_bob.shown()), (vec!["first 👍1 ☕1".into()], vec!["first 👍1* ☕1*".into()]));
+
+    let (_laptops, mut laptop_events) = connected(&laptop).await;
+    of_laptop.take(ann_id, &mut laptop_events, 8).await;
+    assert_eq!(of_laptop.shown(), ["first 👍1 ☕1"], "after an absence");
+    let history = bob.api().history(chat_id, HistoryRange::default()).await.unwrap();
+    assert_eq!(history.messages.iter().map(|one| shown(&one.message)).collect::<Vec<_>>(), of_bob.shown());
+}
+
+async fn a_refused_update_is_a_typed_outcome_and_changes_nothing(server: &TestServer) {
+    let (ann, _) = sign_in(server, &server.unused_number()).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
+    let chat_id = direct_chat(&ann, bob_id).await;
+    let (anns, _ann_events) = connected(&ann).await;
+    let (bobs, mut bob_events) = connected(&bob).await;
+    anns.send(chat_id, "stays").await.unwrap();
+    let mut held = Copies::default();
+    held.take(bob_id, &mut bob_events, 1).await;
+
+    let body = Body::new("changed".to_owned().try_into().unwrap(), ContentType::Text);
+    let mut queue = vec![update(chat_id, 1, UpdateAction::Edit(body))];
+    let optimistic = with_queued(&held.0[&Sequence(1)], &queue, Timestamp::default());
+    assert_eq!(optimistic.unwrap().content, "changed");
+    let Err(SendError::Refused(error)) = bobs.submit_update(queue.remove(0)).await.unwrap().await else {
+        panic!("Bob is not the author")
+    };
+    assert_eq!(error.code, ErrorCode::Forbidden);
+    assert_eq!(error.details.unwrap()["reason"], "not_the_author");
+    let rolled_back = with_queued(&held.0[&Sequence(1)], &queue, Timestamp::default());
+    assert_eq!(rolled_back.as_ref(), held.0.get(&Sequence(1)));
+    let later = bobs.react(chat_id, Sequence(1), "ok").await.unwrap();
+    assert_eq!(later.sequence, Sequence(2), "the refused update has used no sequence");
+    held.take(bob_id, &mut bob_events, 2).await;
+    assert_eq!(held.shown(), ["stays ok1*"]);
+}
+
+async fn updates_over_rest_are_made_once_and_reactions_are_paged(server: &TestServer) {
+    let (ann, ann_id) = sign_in(server, &server.unused_number()).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
+    let chat_id = direct_chat(&ann, bob_id).await;
+    let (anns, _events) = connected(&ann).await;
+    for content in ["frist", "a secret"] {
+        anns.send(chat_id, content).await.unwrap();
+    }
+    let id = |n: u8| ClientMessageId::from_bytes([n; 16]);
+    let edit = EditMessage {
+        client_message_id: id(1),
+        content: "first".into(),
+        content_type: Some("text/markdown".to_owned()),
+        metadata: None,
+    };
+    let thumb = "👍".parse().unwrap();
+    // Characters that have a meaning in a URL.
+    let odd = "a/b?c#d%20".parse().unwrap();
+    for is_retry in [false, true] {
+        let api = ann.api();
+        let acks = [
+            api.edit_message(chat_id, Sequence(1), &edit).await.unwrap(),
+            api.add_reaction(chat_id, Sequence(1), &thumb, id(2)).await.unwrap(),
+            api.add_reaction(chat_id, Sequence(1), &odd, id(3)).await.unwrap(),
+            api.remove_reaction(chat_id, Sequence(1), &thumb, id(4)).await.unwrap(),
+            api.delete_message(chat_id, Sequence(2), id(5)).await.unwrap(),
+        ];
+        let found = acks.map(|ack| (ack.sequence.0, ack.deduplicated));
+        assert_eq!(found, [3, 4, 5, 6, 7].map(|sequence| (sequence, is_retry)));
+    }
+    bob.api().add_reaction(chat_id, Sequence(1), &thumb, id(6)).await.unwrap();
+    let page = bob.api().reactions(chat_id, Sequence(1), None).await.unwrap();
+    let members: BTreeMap<UserId, _> =
+        page.data.members.into_iter().map(|member| (member.user_id, member.reactions)).collect();
+    assert_eq!(members, BTreeMap::from([(ann_id, vec![odd]), (bob_id, vec![thumb])]));
+    assert_eq!(page.pagination.next_cursor, None);
+    let history = bob.api().history(chat_id, HistoryRange::default()).await.unwrap();
+    let found: Vec<_> = history.messages.iter().map(|one| (shown(&one.message), one.message.content_type)).collect();
+    assert_eq!(found, [("first a/b?c#d%201 👍1*".to_owned(), ContentType::Markdown)]);
+}
+
+async fn a_client_that_has_processed_an_update_has_received_the_chat_up_to_it(server: &TestServer) {
+    let (ann, _) = sign_in(server, &server.unused_number()).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
+    let chat_id = direct_chat(&ann, bob_id).await;
+    let (anns, _ann_events) = connected(&ann).await;
+    let (bobs, mut bob_events) = connected(&bob).await;
+    anns.send(chat_id, "one").await.unwrap();
+    anns.edit(chat_id, Sequence(1), "two").await.unwrap();
+    anns.edit(chat_id, Sequence(1), "three").await.unwrap();
+    Copies::default().take(bob_id, &mut bob_events, 3).await;
+    bobs.close().await.unwrap();
+    let delivered = bob.api().chat(chat_id).await.unwrap().summary.my_delivered_sequence;
+    assert_eq!(delivered, Sequence(2), "the last one counts as stored when the application asks for the next");
+}
+
+#[tokio::test]
+async fn updates_queued_while_the_server_is_unavailable_are_made_once_afterwards() {
+    let mut server = TestServer::start().await;
+    let (ann, _) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let chat_id = direct_chat(&ann, bob_id).await;
+    let (handle, mut anns) = connected(&ann).await;
+    let (_bobs_handle, mut bobs) = connected(&bob).await;
+    handle.send(chat_id, "1").await.unwrap();
+
+    server.kill().await;
+    while !matches!(next(&mut anns).await, ClientEvent::Disconnected { .. }) {}
+    let react = update(chat_id, 1, UpdateAction::React("👍".parse().unwrap()));
+    let mut acks = vec![handle.submit_update(react.clone()).await.unwrap()];
+    acks.push(handle.submit(message(chat_id, "2")).await.unwrap());
+    let body = Body::new("one".to_owned().try_into().unwrap(), ContentType::Text);
+    acks.push(handle.submit_update(update(chat_id, 1, UpdateAction::Edit(body))).await.unwrap());
+    server.restart().await;
+    for (n, ack) in (2..).zip(acks) {
+        let ack = tokio::time::timeout(PATIENCE, ack).await.expect("it is answered").unwrap();
+        assert_eq!(ack.sequence.0, n);
+    }
+    let again = handle.submit_update(react).await.unwrap().await.unwrap();
+    assert_eq!((again.sequence, again.deduplicated), (Sequence(2), true));
+    let mut copies = Copies::default();
+    copies.take(bob_id, &mut bobs, 4).await;
+    assert_eq!(copies.shown(), ["one 👍1", "2"]);
 }
 
 #[tokio::test]

@@ -114,6 +114,42 @@ async fn messages_written_offline_are_sent_once_by_a_later_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn edits_reactions_and_deletions_are_seen_on_the_other_terminal_and_behind_a_pipe() {
+    let server = TestServer::start().await;
+    let home = tempfile::tempdir().unwrap();
+    let mut ada = sign_up(home.path(), &server, "Ada", ADA);
+    let mut bob = sign_up(home.path(), &server, "Bob", BOB);
+    say(&mut ada, &format!("/new {BOB}"));
+    ada.until("the beginning of the chat");
+    say(&mut ada, "Helo, Bob");
+    bob.until("Helo, Bob");
+    bob.press("\t");
+    bob.until("Ada        Helo, Bob");
+    say(&mut ada, "/edit Hello, Bob");
+    bob.until("Ada        Hello, Bob  edited");
+    say(&mut bob, "/react ok");
+    bob.until("Hello, Bob  edited ok 1*");
+    ada.until("Hello, Bob  edited ok 1 ");
+    bob.press(CONTROL_C);
+    assert_eq!(bob.exited(), 0);
+
+    let mut tail = Command::new(env!("CARGO_BIN_EXE_tidings"))
+        .args(["chat", "--profile", "Bob", "--tail"])
+        .env("XDG_STATE_HOME", home.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines().map(Result::unwrap);
+    say(&mut ada, "/edit Hello again");
+    assert!(lines.any(|line| line.ends_with(" Ada edited message 1: Hello again")));
+    say(&mut ada, "/delete");
+    assert!(lines.any(|line| line.ends_with(" Ada deleted message 1")));
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+    ada.until_so("no message", |screen| !screen.contents().contains("Hello"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_resized_terminal_is_redrawn_and_one_too_small_shows_a_message() {
     let server = TestServer::start().await;
     let home = tempfile::tempdir().unwrap();

@@ -27,8 +27,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report after its resolution. The copy of a message with an expiry time is removed, because it was kept only
-    /// until the operator had seen it.
+    /// The report after its resolution. The copy of a message that had an expiry time when it was reported is removed,
+    /// because it was kept only until the operator had seen it. Any other copy stays with the report, also if the message
+    /// was deleted for everyone since: its author must not be able to remove the evidence.
     pub fn resolved(self, resolution: Resolution) -> Self {
         let evidence = self.evidence.filter(|evidence| evidence.expires_at.is_none());
         Self { evidence, resolution: Some(resolution), ..self }
@@ -52,7 +53,7 @@ pub struct MessageEvidence {
     pub content: Content,
     pub content_type: ContentType,
     pub sent_at: Timestamp,
-    /// The expiry time of the message itself.
+    /// The expiry time of the message at the time of the report.
     pub expires_at: Option<Timestamp>,
 }
 

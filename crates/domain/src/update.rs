@@ -101,11 +101,12 @@ pub struct MessageUpdate {
     pub target: Sequence,
     pub kind: UpdateKind,
     pub created_at: Timestamp,
+    /// Fixed at the commit: an earlier expiry of the message, or its deletion, does not change it.
     pub expires_at: Option<Timestamp>,
 }
 
 impl MessageUpdate {
-    /// Whether the update has expired at `now`. It expires with its message.
+    /// Whether the update has expired at `now`.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }

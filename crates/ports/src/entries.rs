@@ -68,8 +68,9 @@ impl NewUpdate {
         Updater { user_id: self.user_id, role, window: self.window, sequence, now: self.created_at }
     }
 
-    /// The entry of this update at `sequence`, for its message in the new state. It expires with the message; that of a
-    /// deletion stays, so that clients which were away learn of it.
+    /// The entry of this update at `sequence`, for its message in the new state. It gets the expiry time that the message
+    /// has now, or the end of `ttl_max` if that is earlier. A later, earlier expiry of the message does not change it: the
+    /// entry has no content. That of a deletion ends only with `ttl_max`, so that clients which were away learn of it.
     pub fn at(&self, sequence: Sequence, message: &Message) -> MessageUpdate {
         let of_message = match self.action {
             UpdateAction::Delete => None,

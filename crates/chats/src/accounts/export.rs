@@ -7,7 +7,7 @@ use domain::{ChatId, DeliveryState, Member, Sequence, User, UserId};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use ports::{PageBounds, StoreError};
-use protocol::frame::MessageBody;
+use protocol::frame::{MessageBody, UpdateBody};
 use protocol::rest;
 use serde::Serialize;
 
@@ -15,17 +15,19 @@ use super::Accounts;
 
 /// Maximum number of contacts in one chunk of the document.
 const CONTACTS_PAGE: usize = 1000;
-/// Bounds of the messages in one chunk of the document. An export holds no more messages in memory.
-const MESSAGES_PAGE: PageBounds = PageBounds { count: SYNC_PAGE_MAX, bytes: SYNC_PAGE_BYTES_MAX };
-/// The JSON end of a chat without messages. Messages are its last field, so they are inserted before this end.
-const NO_MESSAGES: &str = "]}";
+/// Bounds of the entries in one chunk of the document. An export holds no more messages in memory.
+const ENTRIES_PAGE: PageBounds = PageBounds { count: SYNC_PAGE_MAX, bytes: SYNC_PAGE_BYTES_MAX };
+/// The JSON between the messages and the updates of a chat.
+const UPDATES: &str = r#"],"updates":["#;
+/// The JSON end of a chat.
+const CHAT_END: &str = "]}";
 
 impl Accounts {
     /// Streams all data of a user as one JSON document, `rest::Export` in its envelope. A document that ends early is not
     /// valid JSON, so a partial export cannot be taken for a complete one.
     ///
-    /// The data is the profile, sessions, passkeys, devices, pending invitations, contacts, chat memberships, and the
-    /// messages that the user sent. Messages that others sent are excluded.
+    /// The data is the profile, sessions, passkeys, devices, pending invitations, contacts, chat memberships, the messages
+    /// that the user sent, and the user's updates of messages. Messages that others sent are excluded.
     pub fn export(self: Arc<Self>, user: User) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
         let export =
             AccountExport { accounts: self, user_id: user.user_id, stage: ExportStage::Profile(Box::new(user)) };
@@ -43,9 +45,27 @@ struct AccountExport {
 /// The next part of the document to write.
 enum ExportStage {
     Profile(Box<User>),
-    Contacts { after: Option<UserId> },
-    Chats { memberships: VecDeque<(ChatId, Member)>, is_first: bool },
-    Messages { memberships: VecDeque<(ChatId, Member)>, chat_id: ChatId, after: Sequence, is_first: bool },
+    Contacts {
+        after: Option<UserId>,
+    },
+    Chats {
+        memberships: VecDeque<(ChatId, Member)>,
+        is_first: bool,
+    },
+    Messages {
+        memberships: VecDeque<(ChatId, Member)>,
+        chat_id: ChatId,
+        after: Sequence,
+        is_first: bool,
+        /// The start of the first page with an update of the user.
+        updates_after: Option<Sequence>,
+    },
+    Updates {
+        memberships: VecDeque<(ChatId, Member)>,
+        chat_id: ChatId,
+        after: Sequence,
+        is_first: bool,
+    },
     Over,
 }
 
@@ -55,8 +75,11 @@ impl AccountExport {
             ExportStage::Profile(user) => (self.profile(&user).await?, ExportStage::Contacts { after: None }),
             ExportStage::Contacts { after } => self.contacts(after).await?,
             ExportStage::Chats { memberships, is_first } => self.chat(memberships, is_first).await?,
-            ExportStage::Messages { memberships, chat_id, after, is_first } => {
-                self.messages(memberships, chat_id, after, is_first).await?
+            ExportStage::Messages { memberships, chat_id, after, is_first, updates_after } => {
+                self.messages(memberships, chat_id, after, is_first, updates_after).await?
+            }
+            ExportStage::Updates { memberships, chat_id, after, is_first } => {
+                self.updates(memberships, chat_id, after, is_first).await?
             }
             ExportStage::Over => return Ok(None),
         };
@@ -124,11 +147,14 @@ impl AccountExport {
             read_sequence: watermarks.read,
             read_at,
             messages: vec![],
+            updates: vec![],
         };
         let chat = json(&chat);
-        let open = chat.strip_suffix(NO_MESSAGES).expect("the messages of a chat are its last field");
+        let open = chat.strip_suffix(CHAT_END).and_then(|open| open.strip_suffix(UPDATES));
+        let open = open.expect("messages and updates are the last fields of a chat");
         let piece = if is_first { open.to_owned() } else { format!(",{open}") };
-        Ok((piece, ExportStage::Messages { memberships, chat_id, after: Sequence::ZERO, is_first: true }))
+        let after = Sequence::ZERO;
+        Ok((piece, ExportStage::Messages { memberships, chat_id, after, is_first: true, updates_after: None }))
     }
 
     async fn messages(
@@ -137,16 +163,43 @@ impl AccountExport {
         chat_id: ChatId,
         after: Sequence,
         is_first: bool,
+        updates_after: Option<Sequence>,
     ) -> Result<(String, ExportStage), StoreError> {
-        let page = self.accounts.messages.after(chat_id, after, MESSAGES_PAGE, self.accounts.clock.now()).await?;
+        let page = self.accounts.messages.after(chat_id, after, ENTRIES_PAGE, self.accounts.clock.now()).await?;
         let own = page.messages.iter().filter(|message| message.sender_id == self.user_id);
         let own: Vec<_> = own.map(|message| MessageBody::new(message, Some(self.user_id))).collect();
         let mut piece = listed(&own, is_first);
+        let has_updates = page.updates.iter().any(|update| update.user_id == self.user_id);
+        let updates_after = updates_after.or(has_updates.then_some(after));
+        if page.examined < page.head {
+            let (after, is_first) = (page.examined, is_first && own.is_empty());
+            return Ok((piece, ExportStage::Messages { memberships, chat_id, after, is_first, updates_after }));
+        }
+        piece += UPDATES;
+        // Read again, because the updates of a chat may be more than the memory holds. Most chats have none of the user.
+        if let Some(after) = updates_after {
+            return Ok((piece, ExportStage::Updates { memberships, chat_id, after, is_first: true }));
+        }
+        piece += CHAT_END;
+        Ok((piece, ExportStage::Chats { memberships, is_first: false }))
+    }
+
+    async fn updates(
+        &self,
+        memberships: VecDeque<(ChatId, Member)>,
+        chat_id: ChatId,
+        after: Sequence,
+        is_first: bool,
+    ) -> Result<(String, ExportStage), StoreError> {
+        let page = self.accounts.messages.after(chat_id, after, ENTRIES_PAGE, self.accounts.clock.now()).await?;
+        let own = page.updates.iter().filter(|update| update.user_id == self.user_id);
+        let own: Vec<_> = own.map(|update| UpdateBody::new(update, Some(self.user_id))).collect();
+        let mut piece = listed(&own, is_first);
         if page.examined < page.head {
             let is_first = is_first && own.is_empty();
-            return Ok((piece, ExportStage::Messages { memberships, chat_id, after: page.examined, is_first }));
+            return Ok((piece, ExportStage::Updates { memberships, chat_id, after: page.examined, is_first }));
         }
-        piece += NO_MESSAGES;
+        piece += CHAT_END;
         Ok((piece, ExportStage::Chats { memberships, is_first: false }))
     }
 }

@@ -11,10 +11,10 @@ use crate::http::{Caller, Json, Limited, RestError, take};
 
 /// Exports all data of the caller as one document.
 ///
-/// It contains the profile, sessions, devices without their push credentials, pending invitations, contacts, chats with the caller's
-/// membership, and every unexpired message that the caller sent. Messages of other users are not included; the history
-/// of each chat has them. The response is streamed: a document without `is_complete` at its end is incomplete. The limit
-/// is `exports`.
+/// It contains the profile, sessions, devices without their push credentials, pending invitations, contacts, chats with
+/// the caller's membership, every unexpired message that the caller sent, and the caller's edits, deletions and
+/// reactions. Messages of other users are not included; the history of each chat has them. The response is streamed: a
+/// document without `is_complete` at its end is incomplete. The limit is `exports`.
 #[utoipa::path(get, path = "/users/me/export", tag = "users", responses((status = 200, body = Data<rest::Export<'static>>)))]
 pub(crate) async fn export_me(State(api): RouteState, Caller(caller): Caller) -> Result<Response, RestError> {
     let user = api.user(caller.user_id).await?.ok_or_else(no_such_user)?;
@@ -30,8 +30,8 @@ pub(crate) async fn export_me(State(api): RouteState, Caller(caller): Caller) ->
 /// new user. Devices and contacts are deleted. The rest follows within moments, even after a crash. The caller leaves
 /// every group. A group that they owned passes to the longest-standing admin, or else to the longest-standing member. A
 /// direct chat stays with the other member. Others see `Deleted account` instead of the caller's name. With
-/// `erase_messages` the caller's messages expire at once, and members receive `message_expired`. A deletion cannot be
-/// undone.
+/// `erase_messages` the caller's messages expire at once, and members receive `message_expired`. Reactions to messages of
+/// others stay. A deletion cannot be undone.
 #[utoipa::path(
     delete,
     path = "/users/me",

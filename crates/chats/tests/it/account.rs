@@ -1,11 +1,14 @@
 use std::time::Duration;
 
-use domain::Quota;
-use ports::AccountStore;
+use domain::{Quota, Sequence};
+use ports::{AccountStore, Clock, MessageKey, MessageReader, PageBounds};
 use serde_json::{Value, json};
 use tidings_chats::Limits;
 
 use crate::world::{ApiTestUser, NO_AUTH_LIMITS, NO_LIMITS, World};
+
+/// Bounds that no page of these tests reaches.
+const ALL: PageBounds = PageBounds { count: 1000, bytes: usize::MAX };
 
 async fn delete(world: &World, person: &ApiTestUser, body: Value) -> crate::world::ApiAnswer {
     world.call("DELETE", "/users/me", Some(person), Some(body)).await
@@ -59,6 +62,49 @@ async fn an_export_has_everything_that_is_the_users_own_and_nothing_that_others_
 }
 
 #[tokio::test]
+async fn an_export_has_the_users_own_edits_deletions_and_reactions() {
+    let world = World::new();
+    let [ann, bob] = [world.person("Ann").await, world.person("Bob").await];
+    let (direct, group) = (world.direct(&ann, &bob).await, world.group(&ann, &[&bob]).await);
+    for (by, words) in [(&ann, "frist"), (&bob, "theirs"), (&ann, "goes")] {
+        world.say(by, &direct, words).await;
+    }
+    let path = |rest: &str| format!("/chats/{direct}/messages/{rest}");
+    let edit = json!({ "client_message_id": world.uuid(), "content": "first" });
+    assert_eq!(world.patch(&ann, &path("1"), edit.clone()).await.status, 200);
+    for (by, rest) in [(&ann, "2/reactions/ok"), (&bob, "1/reactions/no"), (&ann, "2/reactions/ha")] {
+        assert_eq!(world.put(by, &path(rest), Value::Null).await.status, 200);
+    }
+    for rest in ["2/reactions/ok", "3"] {
+        assert_eq!(world.delete(&ann, &path(rest)).await.status, 200);
+    }
+    world.say(&ann, &group, "without updates").await;
+
+    let export = world.get(&ann, "/users/me/export").await;
+    let chats = &export.data()["chats"];
+    let updates = chats[0]["updates"].as_array().unwrap().iter();
+    let updates: Vec<_> = updates
+        .map(|update| (&update["sequence"], &update["target_sequence"], &update["kind"], &update["reaction"]))
+        .collect();
+    let expected = [
+        (4, 1, "edited", Value::Null),
+        (5, 2, "reacted", json!("ok")),
+        (7, 2, "reacted", json!("ha")),
+        (8, 2, "unreacted", json!("ok")),
+        (9, 3, "deleted", Value::Null),
+    ]
+    .map(|(sequence, target, kind, reaction)| (json!(sequence), json!(target), json!(kind), reaction));
+    assert_eq!(updates, expected.each_ref().map(|(sequence, target, kind, text)| (sequence, target, kind, text)));
+    assert_eq!(chats[0]["updates"][0]["client_message_id"], edit["client_message_id"]);
+    let messages = chats[0]["messages"].as_array().unwrap();
+    assert_eq!(messages.iter().map(|message| &message["content"]).collect::<Vec<_>>(), ["first"]);
+    assert_eq!((&chats[1]["messages"][0]["content"], &chats[1]["updates"]), (&json!("without updates"), &json!([])));
+    assert_eq!(export.data()["is_complete"], true);
+    let text = chats[0].to_string();
+    assert!(!text.contains("theirs") && !text.contains(&bob.user_id), "{text}");
+}
+
+#[tokio::test]
 async fn an_export_is_whole_however_many_pages_it_is_read_from() {
     let world = World::new();
     let [ann, bob] = [world.person("Ann").await, world.person("Bob").await];
@@ -68,10 +114,19 @@ async fn an_export_is_whole_however_many_pages_it_is_read_from() {
         let by = if (1..600).contains(&n) { &bob } else { &ann };
         world.say(by, &chat, "words").await;
     }
+    // As many pages of updates, the first one of Bob's alone.
+    for n in 0..1100 {
+        let (by, reaction) = (if n < 600 { &bob } else { &ann }, if n % 2 == 0 { "PUT" } else { "DELETE" });
+        let path = format!("/chats/{chat}/messages/1/reactions/ok");
+        assert_eq!(world.call(reaction, &path, Some(by), None).await.status, 200);
+    }
     let export = world.get(&ann, "/users/me/export").await;
-    let sequences = export.data()["chats"][0]["messages"].as_array().unwrap().iter();
-    let sequences: Vec<u64> = sequences.map(|message| message["sequence"].as_u64().unwrap()).collect();
-    assert_eq!(sequences, std::iter::once(1).chain(601..=1100).collect::<Vec<_>>());
+    let sequences = |list: &str| -> Vec<u64> {
+        let entries = export.data()["chats"][0][list].as_array().unwrap().iter();
+        entries.map(|entry| entry["sequence"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(sequences("messages"), std::iter::once(1).chain(601..=1100).collect::<Vec<_>>());
+    assert_eq!(sequences("updates"), (1701..=2200).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -175,4 +230,39 @@ async fn messages_go_with_the_account_if_their_sender_says_so() {
             ("stays".into(), &json!(0))
         );
     }
+}
+
+#[tokio::test]
+async fn reactions_of_a_deleted_account_stay_and_those_on_its_messages_go_with_them() {
+    let world = World::new();
+    let [ann, bob] = [world.person("Ann").await, world.person("Bob").await];
+    let chat = world.group(&bob, &[&ann]).await;
+    let stays = world.say(&bob, &chat, "stays").await;
+    let goes = world.say(&ann, &chat, "goes").await;
+    for (by, sequence) in [(&ann, 1), (&bob, 1), (&bob, 2), (&ann, 2)] {
+        let path = format!("/chats/{chat}/messages/{sequence}/reactions/ok");
+        assert_eq!(world.put(by, &path, Value::Null).await.status, 200);
+    }
+    deleted(&world, &ann, true).await;
+
+    let history = world.get(&bob, &format!("/chats/{chat}/messages")).await;
+    assert_eq!(history.each("messages", "content"), ["stays"]);
+    let reactions = json!([{ "reaction": "ok", "count": 2, "mine": true }]);
+    assert_eq!(history.data()["messages"][0]["state"]["reactions"], reactions);
+    let members = world.get(&bob, &format!("/chats/{chat}/messages/1/reactions")).await;
+    assert!(members.each("members", "user_id").contains(&&json!(ann.user_id)), "{members:?}");
+    let gone = world.get(&bob, &format!("/chats/{chat}/messages/2/reactions")).await;
+    assert_eq!(gone.failure(), (404, "NOT_FOUND"));
+
+    world.store.purge_expired(world.clock.now());
+    let key = |sent: &Value, sequence| MessageKey {
+        chat_id: chat.parse().unwrap(),
+        sequence: Sequence(sequence),
+        message_id: sent["message_id"].as_str().unwrap().parse().unwrap(),
+    };
+    let left = async |key| world.store.reactions(key, None, 9).await.unwrap().len();
+    assert_eq!((left(key(&stays, 1)).await, left(key(&goes, 2)).await), (2, 0));
+    let page = world.store.after(key(&stays, 1).chat_id, Sequence(0), ALL, world.clock.now()).await.unwrap();
+    let entries: Vec<_> = page.updates.iter().map(|update| (update.sequence.0, update.target.0)).collect();
+    assert_eq!(entries, [(3, 1), (4, 1), (5, 2), (6, 2)], "entries have no content, and stay");
 }

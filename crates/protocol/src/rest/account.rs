@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Me, PasskeySummary, PushProvider, Session};
-use crate::frame::MessageBody;
+use crate::frame::{MessageBody, UpdateBody};
 use crate::schema;
 
 /// Body of DELETE `/users/me`.
@@ -92,7 +92,7 @@ impl From<&Invitation> for ExportedInvitation {
     }
 }
 
-/// A user's membership in a chat, and their messages.
+/// A user's membership in a chat, their messages, and their updates of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ExportedChat<'a> {
@@ -123,7 +123,12 @@ pub struct ExportedChat<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub read_at: Option<Timestamp>,
-    /// The user's own messages, oldest first. The last field, so that messages can be streamed one by one.
+    /// The user's own messages, oldest first.
+    // The last two fields, so that their elements can be streamed one by one.
     #[schema(value_type = Vec<MessageBody<'static>>)]
     pub messages: Vec<MessageBody<'a>>,
+    /// The user's edits, deletions and reactions, oldest first, on messages of others too.
+    // A server of an earlier version does not send them.
+    #[serde(default)]
+    pub updates: Vec<UpdateBody>,
 }

@@ -215,16 +215,15 @@ async fn every_request_of_the_document_is_answered_as_the_document_shows() {
     let answered = bob.send(&direct_chat, story::SECOND_CONTENT).await;
     play.scene.cast(&json!(story::second_message()), answered["message_id"].as_str().unwrap());
     bob.post(&format!("/chats/{direct_chat}/read"), json!({ "last_read_sequence": 2 })).await.data(200);
-    let reads =
-        ["inbox", "chat", "history", "around", "message", "mark_delivered", "mark_read", "receipts", "export_me"];
-    for operation_id in reads {
+    for operation_id in ["inbox", "chat", "history", "around", "message", "mark_delivered", "mark_read", "receipts"] {
         play.ada(operation_id, "example").await;
     }
 
     for operation_id in ["report", "block", "blocks", "unblock"] {
         play.ada(operation_id, "example").await;
     }
-    for operation_id in ["add_reaction", "reactions", "remove_reaction", "edit_message", "delete_message"] {
+    for operation_id in ["add_reaction", "export_me", "reactions", "remove_reaction", "edit_message", "delete_message"]
+    {
         play.ada(operation_id, "example").await;
     }
     for operation_id in ["update_chat", "add_member", "change_role", "remove_member"] {

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use domain::{ChatType, ContentType, PresenceVisibility, Role, Sequence, Timestamp, UserId};
-use protocol::frame::{MessageBody, SendMessageAck};
+use protocol::frame::{MessageBody, SendMessageAck, UpdateBody, UpdateName};
 use protocol::rest::{
     AddMember, Around, ChangeRole, ChatDetails, ChatSummary, CreateChat, Data, EditMessage, Export, ExportedChat,
     History, Inbox, Invitation, Invitations, LastMessage, MarkDelivered, MarkRead, MarkedRead, Member,
@@ -195,7 +195,7 @@ fn receipts() -> Vec<OperationExamples> {
 }
 
 fn account() -> Vec<OperationExamples> {
-    let chat = |chat: ChatSummary, sequence, moved_at, messages| ExportedChat {
+    let chat = |chat: ChatSummary, sequence, moved_at, messages, updates| ExportedChat {
         chat_id: chat.chat_id,
         chat_type: chat.chat_type,
         name: chat.name,
@@ -207,6 +207,17 @@ fn account() -> Vec<OperationExamples> {
         read_sequence: sequence,
         read_at: moved_at,
         messages,
+        updates,
+    };
+    let reacted = UpdateBody {
+        chat_id: story::direct_chat(),
+        sequence: Sequence(3),
+        target_sequence: Sequence(2),
+        user_id: story::ada(),
+        kind: UpdateName::Reacted,
+        reaction: Some(story::reaction()),
+        created_at: story::now(),
+        client_message_id: Some(story::update()),
     };
     let export = Export {
         exported_at: story::now(),
@@ -217,8 +228,8 @@ fn account() -> Vec<OperationExamples> {
         invitations: vec![],
         contacts: vec![],
         chats: vec![
-            chat(conversing(), Sequence(2), Some(story::second_moment()), vec![first().message]),
-            chat(group(), Sequence::ZERO, None, vec![]),
+            chat(conversing(), Sequence(2), Some(story::second_moment()), vec![first().message], vec![reacted]),
+            chat(group(), Sequence::ZERO, None, vec![], vec![]),
         ],
         is_complete: true,
     };

@@ -1,5 +1,7 @@
-use domain::{Report, ReportReason, Timestamp};
-use ports::{Clock, ReportState, ReportStore};
+use std::time::Duration;
+
+use domain::{Report, ReportReason, Resolution, Timestamp};
+use ports::{Clock, ReportState, ReportStore, Resolved};
 use serde_json::{Value, json};
 
 use crate::world::{NOBODY, World};
@@ -29,6 +31,34 @@ async fn a_reported_message_is_kept_as_its_reporter_could_read_it() {
     let evidence = report.evidence.unwrap();
     assert_eq!((evidence.content.as_str(), evidence.sequence.0), ("buy now", 1));
     assert_eq!(evidence.expires_at, None::<Timestamp>);
+}
+
+#[tokio::test]
+async fn neither_an_edit_nor_a_deletion_for_everyone_changes_the_copy_of_a_reported_message() {
+    let world = World::new();
+    let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
+    let chat_id = world.direct(&ann, &bob).await;
+    let sent = world.say(&bob, &chat_id, "buy now").await;
+    world.post(&ann, "/reports", json!({ "message_id": sent["message_id"], "reason": "spam" })).await.data();
+    let path = format!("/chats/{chat_id}/messages/1");
+    let edit = json!({ "client_message_id": world.uuid(), "content": "good morning" });
+    assert_eq!(world.patch(&bob, &path, edit).await.status, 200);
+    assert_eq!(world.delete(&bob, &path).await.status, 200);
+    world.store.purge_expired(world.clock.now());
+    let again = world.post(&ann, "/reports", json!({ "message_id": sent["message_id"], "reason": "spam" })).await;
+    assert_eq!(again.failure(), (404, "NOT_FOUND"), "a deleted message cannot be reported");
+
+    let words = |report: &Report| report.evidence.as_ref().map(|evidence| evidence.content.as_str().to_owned());
+    let filed = open(&world).await.remove(0);
+    assert_eq!(words(&filed).as_deref(), Some("buy now"));
+    let note = "warned".to_owned().try_into().unwrap();
+    let resolution = Resolution { resolved_at: world.clock.now(), note };
+    let resolved = world.store.resolve(filed.report_id, resolution).await.unwrap();
+    assert!(matches!(resolved, Resolved::Now(report) if words(&report).as_deref() == Some("buy now")));
+    let later = |days: u64| world.clock.now() + Duration::from_secs(days * 24 * 3600);
+    let found = async |at| world.store.report(filed.report_id, at).await.unwrap();
+    assert_eq!(found(later(89)).await.as_ref().and_then(words).as_deref(), Some("buy now"));
+    assert_eq!(found(later(90)).await, None);
 }
 
 #[tokio::test]

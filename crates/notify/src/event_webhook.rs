@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::limits::{SYNC_PAGE_BYTES_MAX, SYNC_PAGE_DEFAULT};
-use domain::{Backoff, ChatId, Event, EventBody, EventKind, Sequence};
+use domain::{Backoff, ChatId, Event, EventBody, EventKind, MessageUpdate, Sequence};
 use futures_util::StreamExt;
 use futures_util::stream;
 use metrics::gauge;
 use ports::{
-    Clock, DeadLetter, DeadLetterStore, EventConsumer, EventLog, MessageReader, PageBounds, Position, Start,
+    Clock, DeadLetter, DeadLetterStore, EventConsumer, EventLog, MessageReader, Page, PageBounds, Position, Start,
     StoreError, UndeliveredItem, WebhookPause, error_chain, lock,
 };
 use protocol::event::EventEnvelope;
@@ -33,7 +33,7 @@ use crate::wait::{consumer, jitter, wait_out};
 const LANES_MAX: usize = 16;
 /// Most queued replays of chats. Further ones are rejected.
 const CHAT_REPLAYS_MAX: usize = 16;
-/// Messages of a chat that a replay reads at a time.
+/// Messages and updates of a chat that a replay reads at a time.
 const PAGE: PageBounds = PageBounds { count: SYNC_PAGE_DEFAULT, bytes: SYNC_PAGE_BYTES_MAX };
 /// How long the other processes of a fleet are paused for a replay, unless it ends earlier: longer than the log may take
 /// to move a group.
@@ -308,7 +308,7 @@ impl EventWebhook {
         }
     }
 
-    /// Delivers the messages of a chat again, page by page.
+    /// Delivers the messages and updates of a chat again, page by page.
     async fn deliver_chat(&self, replay: &mut ChatReplay) {
         loop {
             let now = self.ports.clock.now();
@@ -319,11 +319,11 @@ impl EventWebhook {
                     continue;
                 }
             };
-            let again =
-                |message| WebhookEvent { event: Arc::new(Event::message_persisted(message, None)), position: None };
-            self.deliver_in_order(page.messages.into_iter().map(again).collect()).await;
-            replay.after = page.examined;
-            if page.examined >= page.head {
+            let (examined, head) = (page.examined, page.head);
+            let again = |event| WebhookEvent { event: Arc::new(event), position: None };
+            self.deliver_in_order(events(page).into_iter().map(again).collect()).await;
+            replay.after = examined;
+            if examined >= head {
                 return;
             }
         }
@@ -365,6 +365,10 @@ impl EventWebhook {
             (None, EventBody::MessagePersisted { message, .. }) => {
                 let message = self.ports.messages.by_id(message.message_id, self.ports.clock.now()).await?;
                 Ok(message.map(|message| Arc::new(Event::message_persisted(message, None))))
+            }
+            (None, EventBody::MessageUpdated { update, message: Some(message) }) => {
+                let message = self.ports.messages.by_id(message.message_id, self.ports.clock.now()).await?;
+                Ok(Some(Arc::new(Event::message_updated(update.clone(), message))))
             }
             (None, _) => Ok(Some(webhook_event.event.clone())),
         }
@@ -428,6 +432,20 @@ impl WebhookPause for EventWebhook {
         group_requests.send(request).await.map_err(StoreError::unavailable)?;
         paused.await.map_err(StoreError::unavailable)
     }
+}
+
+/// The events of the entries of a page, in the order of their sequences. Messages are in their current state.
+fn events(page: Page) -> Vec<Event> {
+    let Page { messages, updates, updated, .. } = page;
+    let of_update = |update: MessageUpdate| {
+        let mut known = updated.iter().chain(&messages);
+        let message = known.find(|message| message.sequence == update.target).cloned();
+        Event::message_updated(update, message)
+    };
+    let mut events: Vec<Event> = updates.into_iter().map(of_update).collect();
+    events.extend(messages.into_iter().map(|message| Event::message_persisted(message, None)));
+    events.sort_by_key(|event| event.body.sequence());
+    events
 }
 
 /// Waits until a deadline, or forever without one.

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Backoff, EventKind, Sequence, Ttl};
+use domain::{Backoff, Body, ContentType, EventKind, Sequence, Ttl, UpdateAction};
 use ports::{EventLog, NewMessage, Position, Start, StoreError, WebhookPause};
 use tidings_notify::{EventWebhook, EventWebhookConfig, Replay, ReplayError};
 
@@ -148,6 +148,79 @@ async fn expired_messages_are_not_redelivered() {
     world.until_taken(chat_id, 2).await;
     webhook.replay(Replay::Chat { chat_id, from: Sequence(1) }).await.unwrap();
     assert_eq!(taken(&world.until_taken(chat_id, 2).await, chat_id), [2]);
+}
+
+#[tokio::test]
+async fn a_chat_is_delivered_again_with_its_updates_and_the_current_state_of_its_messages() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    for text in ["frist", "goes"] {
+        world.send(chat_id, ada, text).await;
+    }
+    let edit = Body::new("first".to_owned().try_into().unwrap(), ContentType::Text);
+    let react = UpdateAction::React("ok".parse().unwrap());
+    for (target, action) in [(1, UpdateAction::Edit(edit)), (2, react.clone()), (2, UpdateAction::Delete), (1, react)] {
+        world.update(chat_id, ada, Sequence(target), action).await;
+    }
+    world.send(chat_id, ada, "last").await;
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    let first = world.until_taken(chat_id, 7).await;
+    world.caught_up().await;
+    for from in [1, 2, 4] {
+        webhook.replay(Replay::Chat { chat_id, from: Sequence(from) }).await.unwrap();
+        let again = world.until_taken(chat_id, 7).await;
+        // The second message was deleted, so it is not delivered.
+        let entries: Vec<_> = [1, 3, 4, 5, 6, 7].into_iter().filter(|sequence| *sequence >= from).collect();
+        assert_eq!(taken(&again, chat_id), entries);
+        let is_again =
+            |request: &&ReceivedRequest| message(request).is_some_and(|(_, sequence)| entries.contains(&sequence));
+        let before: Vec<ReceivedRequest> = first.iter().filter(is_again).cloned().collect();
+        assert_eq!(event_ids(&again), event_ids(&before), "the same events, from {from} on");
+    }
+    webhook.replay(Replay::Chat { chat_id, from: Sequence(1) }).await.unwrap();
+    let states = world
+        .until_taken(chat_id, 7)
+        .await
+        .iter()
+        .map(|request| {
+            let event = request.json();
+            let (payload, edited) = (&event["payload"], "first");
+            let content = [&payload["content"], &payload["message"]["content"]].map(|content| content == edited);
+            (payload["kind"].as_str().map(str::to_owned), content)
+        })
+        .collect::<Vec<_>>();
+    let update = |kind: &str, of_edited| (Some(kind.to_owned()), [false, of_edited]);
+    let expected = [
+        (None, [true, false]),
+        update("edited", true),
+        update("reacted", false),
+        update("deleted", false),
+        update("reacted", true),
+        (None, [false, false]),
+    ];
+    assert_eq!(states, expected);
+}
+
+#[tokio::test]
+async fn a_retry_of_a_replayed_update_has_no_content_of_a_message_that_was_deleted_meanwhile() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    world.send(chat_id, ada, "a secret").await;
+    world.update(chat_id, ada, Sequence(1), UpdateAction::React("ok".parse().unwrap())).await;
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    world.until_taken(chat_id, 2).await;
+    world.caught_up().await;
+    world.receiver.answer(|_| CannedResponse::Status(503));
+    webhook.replay(Replay::Chat { chat_id, from: Sequence(2) }).await.unwrap();
+    assert_eq!(world.receiver.next().await.json()["payload"]["message"]["content"], "a secret");
+    world.update(chat_id, ada, Sequence(1), UpdateAction::Delete).await;
+    // An attempt that was made before the deletion may follow.
+    world.receiver.until(|request| request.json()["payload"]["message"].is_null()).await;
+    world.receiver.answer(|_| CannedResponse::Status(200));
+    let rest = world.until_taken(chat_id, 3).await;
+    assert!(rest.iter().all(|request| request.json()["payload"]["message"].is_null()), "{rest:?}");
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use contract::Violations;
 use domain::{
-    Advance, ChatId, DeliveryState, IngestError, Invariant, Message, MessageId, Reaction, Sequence, Timestamp, UserId,
-    WatermarkKind, Watermarks,
+    Advance, ChatId, DeliveryState, IngestError, Invariant, Message, MessageId, Reaction, Sequence, Timestamp,
+    UpdateAction, UserId, WatermarkKind, Watermarks,
 };
 use memory::{MemoryStore, SequentialIds};
 use ports::{
@@ -17,7 +17,7 @@ use ports::{
 use tidings_ingest::{Config, Ingester, Ports};
 use tokio::task::JoinSet;
 
-use crate::world::{SignalRecorder, request};
+use crate::world::{SignalRecorder, request, update};
 
 /// Modifies a correct result.
 type Injection<T> = fn(&mut T);
@@ -267,6 +267,47 @@ async fn implausible_pages_are_not_returned() {
         let page = ingest.sync(SyncRequest { user_id, chat_id, after: Sequence(1), limit: 10, assertion: None }).await;
         assert!(matches!(page, Err(IngestError::Unavailable { .. })), "{page:?}");
         assert_seen(&violations, expected);
+    }
+}
+
+/// Three messages, and above them updates of the second and the first one.
+async fn faulty_ingest_with_updates(fault: Injection<Page>) -> FaultyIngest {
+    let faulty = faulty_ingest(Faults { page: fault, ..NONE }).await;
+    for target in [2, 1] {
+        let react = UpdateAction::React("ok".parse().unwrap());
+        faulty.ingest.send(update(faulty.chat_id, faulty.user_id, target, react)).await.unwrap();
+    }
+    faulty
+}
+
+#[tokio::test]
+async fn pages_with_implausible_updates_are_not_returned() {
+    let faults: [(Injection<Page>, Option<Invariant>); 9] = [
+        (|_| {}, None),
+        (|page| page.updates.swap(0, 1), Some(Invariant::SyncCompleteness)),
+        (|page| page.updates[0].sequence = Sequence(1), Some(Invariant::SyncCompleteness)),
+        (|page| page.updates[1].sequence = Sequence(6), Some(Invariant::SyncCompleteness)),
+        (|page| page.updates[1].chat_id = ChatId::from_bytes([9; 16]), Some(Invariant::SyncCompleteness)),
+        (|page| page.updates[1].expires_at = Some(Timestamp::from_millis(1)), Some(Invariant::SyncCompleteness)),
+        (|page| page.updated[0].expires_at = Some(Timestamp::from_millis(1)), Some(Invariant::ExpiredNeverRead)),
+        (|page| page.updated[0].chat_id = ChatId::from_bytes([9; 16]), Some(Invariant::ExpiredNeverRead)),
+        (|page| page.examined = Sequence(4), Some(Invariant::SyncCompleteness)),
+    ];
+    for (n, (fault, expected)) in faults.into_iter().enumerate() {
+        let violations = Violations::default();
+        let _watched = violations.watch();
+        let FaultyIngest { ingest, chat_id, user_id, _commits } = faulty_ingest_with_updates(fault).await;
+        let page = ingest.sync(SyncRequest { user_id, chat_id, after: Sequence(1), limit: 10, assertion: None }).await;
+        match expected {
+            None => {
+                let page = page.unwrap();
+                assert_eq!((page.messages.len(), page.updates.len(), page.updated.len()), (2, 2, 1));
+            }
+            Some(expected) => {
+                assert!(matches!(page, Err(IngestError::Unavailable { .. })), "fault {n}: {page:?}");
+                assert_seen(&violations, expected);
+            }
+        }
     }
 }
 

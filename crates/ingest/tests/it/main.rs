@@ -5,4 +5,5 @@ mod fault_injection;
 mod reading;
 mod relaying;
 mod sending;
+mod updating;
 mod world;

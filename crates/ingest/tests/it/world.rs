@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use domain::{Body, ChatId, ContentType, UserId};
+use domain::{Body, ChatId, ContentType, Sequence, UpdateAction, UserId};
 use memory::{MemoryStore, SequentialIds};
 use ports::{
     AppendOutcome, ChatWriter, Clock, Ids, MessageWriter, NewEntry, NewGroup, SendContent, SendRequest, Signal,
@@ -109,6 +109,12 @@ impl World {
 /// The content of a message.
 pub(crate) fn content(text: &str) -> SendContent {
     SendContent::Message { body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text), ttl: None }
+}
+
+/// A new update of a message.
+pub(crate) fn update(chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) -> SendRequest {
+    let content = SendContent::Update { target: Sequence(target), action };
+    SendRequest { content, ..request(chat_id, user_id, "-") }
 }
 
 /// A new send.

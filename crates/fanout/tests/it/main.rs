@@ -8,4 +8,5 @@ mod lookups;
 mod missed_pushes;
 mod pushing;
 mod receipts;
+mod updates;
 mod world;

@@ -2,11 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Body, ChatCommand, ChatId, ConnectionId, ContentType, DirectPair, UserId};
+use domain::{
+    Body, ChatCommand, ChatId, ConnectionId, ContentType, DirectPair, Sequence, Timestamp, UpdateAction, UserId,
+};
 use memory::{MemoryMemberCache, MemoryRecipients, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, Delivery, GatewayId, Ids, MemberCache, MessageWriter, NewDirectChat, NewGroup, NewMessage, Push,
-    RecipientLookup, Revocation, Route, RouteWriter, Routes, StoreError, SystemClock,
+    AppendOutcome, ChatWriter, Clock, Delivery, GatewayId, Ids, MemberCache, MessageWriter, NewDirectChat, NewGroup,
+    NewMessage, NewUpdate, Push, RecipientLookup, Revocation, Route, RouteWriter, Routes, StoreError, SystemClock,
 };
 use protocol::frame::{Outbound, ServerFrame};
 use tidings_fanout::{Fanout, Receipts};
@@ -137,6 +139,34 @@ impl World {
 
     pub(crate) async fn append(&self, message: NewMessage) {
         self.store.append(vec![message]).await.unwrap();
+    }
+
+    /// Commits an update of a message, now.
+    pub(crate) async fn update(&self, chat_id: ChatId, user_id: UserId, target: u64, action: UpdateAction) {
+        self.update_at(chat_id, user_id, target, action, SystemClock.now()).await;
+    }
+
+    pub(crate) async fn update_at(
+        &self,
+        chat_id: ChatId,
+        user_id: UserId,
+        target: u64,
+        action: UpdateAction,
+        created_at: Timestamp,
+    ) {
+        let update = NewUpdate {
+            chat_id,
+            user_id,
+            client_message_id: uuid::Uuid::new_v4().into(),
+            update_id: self.ids.ulid().into(),
+            target: Sequence(target),
+            action,
+            window: None,
+            ttl_max: None,
+            created_at,
+        };
+        let outcomes = self.store.commit(vec![update.into()]).await.unwrap();
+        assert!(matches!(outcomes[..], [AppendOutcome::New(_)]), "{outcomes:?}");
     }
 
     /// A message to send.

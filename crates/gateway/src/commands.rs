@@ -351,7 +351,7 @@ pub(crate) fn unavailable(failure: StoreError) -> ErrorBody {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use domain::{Body, ClientMessageId, ContentType};
+    use domain::{Body, ClientMessageId, ContentType, Sequence, UpdateAction};
     use futures_util::future::join_all;
     use serde_json::json;
 
@@ -405,6 +405,31 @@ mod tests {
         drop(world.gateway.begin(&connection.peer, typing.clone()).await);
         world.gateway.begin(&connection.peer, typing).await.await;
         assert_eq!(world.others.signals.borrow().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_update_takes_from_the_limits_of_sends() {
+        let send_per_chat = Quota::per(2, Duration::from_secs(60));
+        let world = World::with(Limits { send_per_chat, ..Limits::default() }).await;
+        let connection = world.connect(world.user()).await;
+        let update = |action| {
+            let update = UpdateMessage {
+                client_message_id: ClientMessageId::from_bytes([1; 16]),
+                chat_id: ChatId::from_bytes([2; 16]),
+                target: Sequence(1),
+                action,
+            };
+            Command::Update { request_id: RequestId::new("r1").unwrap(), update }
+        };
+        assert_eq!(send_error(&world, &connection.peer, 2).await.code, ErrorCode::ServerBusy);
+        for (action, expected) in [
+            (UpdateAction::Delete, ErrorCode::ServerBusy),
+            (UpdateAction::React("ok".parse().unwrap()), ErrorCode::RateLimited),
+        ] {
+            let error = world.gateway.begin(&connection.peer, update(action)).await.await.outcome.unwrap_err();
+            assert_eq!(error.code, expected);
+        }
+        assert_eq!(send_error(&world, &connection.peer, 2).await.code, ErrorCode::RateLimited);
     }
 
     #[tokio::test(start_paused = true)]

@@ -488,6 +488,10 @@ mod tests {
             let row = [&[0xad, 2][..], &at_message.encode()[2..], bytes, &[0xac, 2]].concat();
             assert_eq!(head.encode(), row);
             check(head);
+            for last in [0, 301] {
+                let row = [&row[..row.len() - 2], &to_bytes(&Sequence(last))].concat();
+                assert!(Head::decode(&row).is_err() && HeadSummary::decode(&row).is_err(), "{last} is not below 301");
+            }
             let counter = HeadSummary { sequence: Sequence(301), message_ttl: Ttl::from_secs(60), changes };
             assert_eq!(HeadSummary::decode(&row).unwrap(), counter);
         }

@@ -51,9 +51,9 @@ row_enum!(ContentTypeRow for ContentType { Text, Markdown, Json, Encrypted });
 /// The byte before the state of an updated message. No JSON text begins with it.
 const STATE: u8 = 1;
 
-/// The record of a message. Its state follows it, if it was updated, then its metadata as JSON text up to the end of the
-/// row. So a message without both has the row of a version that knew none. `C` is the content: a text, or bytes that a
-/// reader skips.
+/// The record of a message. Its state follows it, if it was updated, then its metadata as JSON text up to the end of
+/// the row. So a message without both has the row of a version that knew none. `C` is the content: a text, or bytes that
+/// a reader skips.
 #[derive(Serialize, Deserialize)]
 struct MessageRecord<C> {
     message_id: MessageId,
@@ -119,9 +119,9 @@ impl Glance {
     }
 }
 
-/// The record of a head. The number of changes follows it, unless it is 0, so a chat without counted changes has the row
-/// of a version that counted none. If the last message is not the head, the number is always there, and the sequence of
-/// the message follows it. `P` is the preview: a text, or bytes that a reader skips.
+/// The record of a head. The number of changes follows it, unless it is 0, so a chat without counted changes has the
+/// row of a version that counted none. If the last message is not the head, the number is always there, and the sequence
+/// of the message follows it. `P` is the preview: a text, or bytes that a reader skips.
 #[derive(Serialize, Deserialize)]
 struct HeadRow<P> {
     sequence: u64,
@@ -161,8 +161,8 @@ impl Stored for Head {
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let (row, rest) = postcard::take_from_bytes::<HeadRow<String>>(bytes)?;
-        let (changes, last_sequence) = read_head_end(rest)?;
         let sequence = followed(row.sequence)?;
+        let (changes, last_sequence) = read_head_end(sequence, rest)?;
         let last_message = |last: LastMessageRecord<String>| -> Result<_, BoxError> {
             Ok(LastMessage {
                 message_id: last.message_id,
@@ -186,15 +186,20 @@ impl HeadSummary {
     /// Skips the preview instead of copying it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let (row, rest) = postcard::take_from_bytes::<HeadRow<&[u8]>>(bytes)?;
-        let (changes, _) = read_head_end(rest)?;
-        Ok(Self { sequence: followed(row.sequence)?, message_ttl: ttl_from_row(row.message_ttl)?, changes })
+        let sequence = followed(row.sequence)?;
+        let (changes, _) = read_head_end(sequence, rest)?;
+        Ok(Self { sequence, message_ttl: ttl_from_row(row.message_ttl)?, changes })
     }
 }
 
-/// Decodes the end of a head row: the number of changes, and the sequence of the last message, if that is not the head.
-fn read_head_end(rest: &[u8]) -> Result<(u64, Option<Sequence>), BoxError> {
+/// Decodes the end of the row of a head at `head`: the number of changes, and the sequence of the last message, if that
+/// is not the head.
+fn read_head_end(head: Sequence, rest: &[u8]) -> Result<(u64, Option<Sequence>), BoxError> {
     match postcard::take_from_bytes::<u64>(rest) {
-        Ok((changes, last @ [_, ..])) => Ok((changes, Some(from_bytes(last)?))),
+        Ok((changes, last @ [_, ..])) => match from_bytes::<Sequence>(last)? {
+            last if Sequence::ZERO < last && last < head => Ok((changes, Some(last))),
+            last => Err(format!("a chat with the head {head} has no last message at {last} below it").into()),
+        },
         _ => Ok((read_number_at_end(rest)?.unwrap_or(0), None)),
     }
 }

@@ -118,7 +118,7 @@ impl ChatHistory {
         let Seen { sequence, message_id, sender_id, client_message_id, content } = *seen;
         let of = self.sends.of(sender_id, client_message_id, content);
         let is_sent = match of {
-            MatchedSend::One(key) => self.sends.get(key).is_some_and(|send| send.contents.contains(&content)),
+            MatchedSend::One(key) => self.sends.get(key).is_some_and(|send| send.may_have(content)),
             MatchedSend::Several { .. } => true,
             MatchedSend::Nobody => false,
         };
@@ -156,7 +156,8 @@ impl ChatHistory {
             if other != message_id {
                 return;
             }
-            let is_same_content = known.content.is_none() || content.is_none() || known.content == content;
+            let is_same_content =
+                known.content.is_none() || content.is_none() || known.content == content || self.sends.is_edited(of);
             let is_same = known.sender_id == sender_id && is_same_content;
             findings.check(Invariant::StoreIsAuthoritative, is_same, || {
                 format!("{now}: {message_id} at {sequence} of {chat_id} is another message than in entry {first}")
@@ -378,7 +379,7 @@ impl ChatHistory {
             MatchedSend::One(key) => {
                 self.sends.get(key).map_or((true, 0), |send| (send.may_be_gone(gap.at), send.beginning.entry))
             }
-            MatchedSend::Several { may_expire } => (may_expire, 0),
+            MatchedSend::Several { may_expire, .. } => (may_expire, 0),
             MatchedSend::Nobody => (true, 0),
         };
         let is_owed = match gap.by {
@@ -400,6 +401,13 @@ impl ChatHistory {
             self.sends.abandon(now.at);
         }
         self.members.leaving(user_id);
+    }
+
+    /// Handles a message that a client is about to delete.
+    pub(super) fn deleting(&mut self, sequence: Sequence, now: Now) {
+        if let Some(KnownMessage { of: MatchedSend::One(key), .. }) = self.messages.get(&sequence) {
+            self.sends.delete(*key, now.at);
+        }
     }
 
     /// Handles watermarks that a user's client sends.
@@ -444,7 +452,8 @@ impl ChatHistory {
         shown.read = read.max(shown.read);
         let above = self.messages.range(Sequence(read.0.saturating_add(1))..);
         let least = above.filter(|(sequence, known)| {
-            **sequence <= floor.highest && known.sender_id != user_id && !self.may_be_gone(known, now)
+            let may_count = known.sender_id != user_id && !self.is_update(known.of);
+            **sequence <= floor.highest && may_count && !self.may_be_gone(known, now)
         });
         let least = (least.count() as u64).min(UNREAD_EXACT_MAX);
         // An unread count examines a bounded number of rows and may miss unread messages above that.
@@ -463,12 +472,21 @@ impl ChatHistory {
         }
     }
 
+    /// Whether an entry is an update of a message.
+    fn is_update(&self, of: MatchedSend) -> bool {
+        match of {
+            MatchedSend::One(key) => self.sends.get(key).is_some_and(|send| send.beginning.is_update),
+            MatchedSend::Several { is_update, .. } => is_update,
+            MatchedSend::Nobody => false,
+        }
+    }
+
     fn may_be_gone(&self, known: &KnownMessage, now: Now) -> bool {
         match known.of {
             MatchedSend::One(key) => {
                 self.sends.get(key).is_none_or(|send| send.may_be_gone(now.at.saturating_add(now.skew)))
             }
-            MatchedSend::Several { may_expire } => may_expire,
+            MatchedSend::Several { may_expire, .. } => may_expire,
             MatchedSend::Nobody => true,
         }
     }
@@ -509,12 +527,13 @@ impl ChatHistory {
             let above = || self.messages.range(Sequence(read.0.saturating_add(1))..);
             let others = above().filter(|(_, known)| {
                 let began = self.began(known.of);
-                known.sender_id != *user_id && began < *entry
+                known.sender_id != *user_id && !self.is_update(known.of) && began < *entry
             });
             // A message that expired before any client saw it counts as unread, too. It needs a missing sequence and a send.
             let locations = self.highest.max(*head).0.saturating_sub(read.0).saturating_sub(above().count() as u64);
-            let sends =
-                vanished.iter().filter(|((sender_id, _), send)| sender_id != user_id && send.beginning.entry < *entry);
+            let sends = vanished.iter().filter(|((sender_id, _), send)| {
+                sender_id != user_id && !send.beginning.is_update && send.beginning.entry < *entry
+            });
             let most = others.count() as u64 + locations.min(sends.count() as u64);
             findings.check(Invariant::StoreIsAuthoritative, *count <= most, || {
                 format!(

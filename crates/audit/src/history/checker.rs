@@ -108,9 +108,14 @@ impl Checker {
         self.now = Now { entry: self.now.entry + 1, at: entry.at, ..self.now };
         let (client, now) = (entry.client, self.now);
         match &entry.op {
-            HistoryOp::SendBegan { .. } | HistoryOp::SendAcked { .. } | HistoryOp::SendFailed { .. } => {
-                self.observe_send(client, &entry.op)
+            HistoryOp::SendBegan { .. }
+            | HistoryOp::UpdateBegan { .. }
+            | HistoryOp::SendAcked { .. }
+            | HistoryOp::SendFailed { .. } => self.observe_send(client, &entry.op),
+            HistoryOp::Editing { chat_id, client_message_id, content } => {
+                self.chat(*chat_id).sends.edit((client.user_id, *client_message_id), *content);
             }
+            HistoryOp::Deleting { chat_id, sequence } => self.chat(*chat_id).deleting(*sequence, now),
             HistoryOp::Connected { connection } => {
                 let is_new = self.connections.insert(*connection);
                 self.findings.check(Invariant::ConnIdUniqueness, is_new, || {
@@ -173,13 +178,16 @@ impl Checker {
         let now = self.now;
         let breaks = self.reader(client).breaks;
         match op {
-            HistoryOp::SendBegan { chat_id, client_message_id, content, ttl_seconds, ordered } => {
+            HistoryOp::SendBegan { chat_id, client_message_id, content, ttl_seconds, ordered }
+            | HistoryOp::UpdateBegan { chat_id, client_message_id, content, ttl_seconds, ordered } => {
+                let is_update = matches!(op, HistoryOp::UpdateBegan { .. });
                 let chat = self.chat(*chat_id);
                 let beginning = SendStart {
                     entry: now.entry,
                     at: now.at,
                     ttl_seconds: *ttl_seconds,
                     is_ordered: *ordered,
+                    is_update,
                     floor: chat.highest,
                     breaks,
                 };

@@ -41,6 +41,29 @@ pub enum HistoryOp {
         /// after a rejection without recording [`SendFailed`](Self::SendFailed).
         ordered: bool,
     },
+    /// An update of a message is about to leave. Its entry is acknowledged, rejected and rendered like a message. It counts
+    /// as unread for nobody.
+    UpdateBegan {
+        chat_id: ChatId,
+        client_message_id: ClientMessageId,
+        /// A hash of the fields that every client sees: the message, the kind of the update, and the reaction.
+        content: u64,
+        /// The remaining lifetime of the message, with which the update expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ttl_seconds: Option<u64>,
+        /// As in [`SendBegan`](Self::SendBegan); sends and updates have one order.
+        ordered: bool,
+    },
+    /// The client is about to edit a message of its user: from now on it may have this content, too.
+    Editing {
+        chat_id: ChatId,
+        /// The send of the message.
+        client_message_id: ClientMessageId,
+        /// The [`fingerprint`] of the new content.
+        content: u64,
+    },
+    /// The client is about to delete a message for everyone: it may be gone from then on.
+    Deleting { chat_id: ChatId, sequence: Sequence },
     /// The acknowledgement of a send.
     SendAcked { chat_id: ChatId, client_message_id: ClientMessageId, message_id: MessageId, sequence: Sequence },
     /// A rejection, including a temporary one that the client retries.
@@ -61,7 +84,7 @@ pub enum HistoryOp {
     /// A client that renders messages in order starts, with its positions in chats. In other chats it starts at the position
     /// that the server returns for its user.
     Restarted { positions: Vec<(ChatId, Sequence)> },
-    /// The client passes a message to its application, in order as the contract requires. A client that only listens to
+    /// The client passes a message or an update to its application, in order as the contract requires. A client that only listens to
     /// pushes records none.
     Rendered { chat_id: ChatId, message: Seen },
     /// The client is about to add a member, or to create a chat with them.

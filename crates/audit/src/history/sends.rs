@@ -41,6 +41,8 @@ pub(super) struct SendStart {
     pub(super) at: u64,
     pub(super) ttl_seconds: Option<u64>,
     pub(super) is_ordered: bool,
+    /// Whether it is an update of a message.
+    pub(super) is_update: bool,
     /// The highest known sequence of the chat.
     pub(super) floor: Sequence,
     /// Number of connects and disconnects of the client.
@@ -53,6 +55,8 @@ pub(super) struct SendRecord {
     pub(super) beginning: SendStart,
     /// Contents of its attempts. The server must reject more than one.
     pub(super) contents: Vec<u64>,
+    /// Contents that an edit may have given to its message.
+    edits: Vec<u64>,
     /// The resulting message.
     pub(super) location: Option<(MessageId, Sequence)>,
     /// The error code of a definite rejection.
@@ -68,6 +72,11 @@ impl SendRecord {
     /// Whether its message may expire at any time.
     fn may_expire(&self) -> bool {
         self.beginning.ttl_seconds.is_some() || self.erased_at.is_some()
+    }
+
+    /// Whether its message may have this content.
+    pub(super) fn may_have(&self, content: u64) -> bool {
+        self.contents.contains(&content) || self.edits.contains(&content)
     }
 
     /// Whether its message may have expired by `now`. It was committed after the start, so this may return `true` too early.
@@ -118,8 +127,8 @@ impl ChatSends {
         });
         let is_in_doubt = !beginning.is_ordered;
         let erased_at = self.erased.get(&client.user_id).copied().into_iter().chain(self.abandoned).min();
-        let (contents, location, refused) = (vec![content], None, None);
-        let send = SendRecord { beginning, contents, location, refused, erased_at, is_in_doubt, order };
+        let (contents, edits, location, refused) = (vec![content], vec![], None, None);
+        let send = SendRecord { beginning, contents, edits, location, refused, erased_at, is_in_doubt, order };
         self.by_key.insert(key, send);
     }
 
@@ -128,6 +137,25 @@ impl ChatSends {
         let at = *self.erased.entry(user_id).or_insert(at);
         let of_user = self.by_key.iter_mut().filter(|((sender_id, _), _)| *sender_id == user_id);
         of_user.for_each(|(_, send)| send.erased_at = Some(send.erased_at.map_or(at, |before| before.min(at))));
+    }
+
+    /// Records that an edit may give another content to the message of a send.
+    pub(super) fn edit(&mut self, key: SendId, content: u64) {
+        let Some(send) = self.by_key.get_mut(&key) else { return };
+        send.edits.push(content);
+        self.by_content.entry((key.0, content)).or_default().keys.insert(key);
+    }
+
+    /// Whether a message may have been edited, so that it has several contents.
+    pub(super) fn is_edited(&self, of: MatchedSend) -> bool {
+        matches!(of, MatchedSend::One(key) if self.by_key.get(&key).is_some_and(|send| !send.edits.is_empty()))
+    }
+
+    /// Records that the message of a send may be deleted from now on.
+    pub(super) fn delete(&mut self, key: SendId, at: u64) {
+        if let Some(send) = self.by_key.get_mut(&key) {
+            send.erased_at = Some(send.erased_at.map_or(at, |before| before.min(at)));
+        }
     }
 
     /// Records that the chat may have no members from now on, which erases all its messages, including those of sends that
@@ -160,6 +188,7 @@ impl ChatSends {
                 Some(key) if keys.len() == 1 => MatchedSend::One(*key),
                 _ => MatchedSend::Several {
                     may_expire: keys.iter().map(|key| &self.by_key[key]).any(SendRecord::may_expire),
+                    is_update: keys.iter().any(|key| self.by_key[key].beginning.is_update),
                 },
             },
         }
@@ -233,6 +262,7 @@ pub(super) enum MatchedSend {
     /// One of several with the same content.
     Several {
         may_expire: bool,
+        is_update: bool,
     },
     /// No send matches.
     Nobody,

@@ -122,6 +122,35 @@ fn a_message_equals_its_send() {
 }
 
 #[test]
+fn an_edited_message_has_the_content_of_its_send_or_of_an_edit() {
+    let sent = "ann1 sends a\n ann1 acked a 1\n bob1 shows a 1\n";
+    let edited = "ann1 editing a b\n ann1 updates u\n ann1 acked u 2\n";
+    fine(&format!("{sent} {edited} eve1 shows a 1 saying b\n eve1 shows u 2\n reader stored 0 2 last a=1 u=2"));
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} {edited} eve1 shows a 1 saying c"));
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} bob1 editing a b\n eve1 shows a 1 saying b"));
+}
+
+#[test]
+fn an_update_has_one_sequence_like_a_send() {
+    let sent = "ann1 sends a\n ann1 acked a 1\n ann1 updates u\n ann1 acked u 2\n";
+    fine(&format!("{sent} reader stored 0 2 last a=1 u=2"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 1 last a=1"));
+    finds(&[Invariant::IdempotencySequenceConsistency], &format!("{sent} ann1 acked u 3 as v"));
+    finds(&[Invariant::SequenceUniqueness], &format!("{sent} bob1 shows a 2 as b"));
+    finds(&[Invariant::NoSilentLoss], &format!("bob1 starts 0\n {sent} bob1 shows a 1\n ann1 settled"));
+    let crossed = "ann1 sends a\n ann1 updates u\n ann1 acked u 1\n ann1 acked a 2";
+    finds(&[Invariant::WriteOrderPreserved], crossed);
+}
+
+#[test]
+fn a_deleted_message_may_be_missing_from_then_on() {
+    let sent = "bob1 starts 0\n ann1 sends a\n ann1 acked a 1\n";
+    fine(&format!("{sent} ann1 deleting 1\n reader stored 0 1 last\n ann1 settled"));
+    let broken = [Invariant::AckImpliesPersistence, Invariant::NoSilentLoss];
+    finds(&broken, &format!("{sent} ann1 deleting 2\n reader stored 0 1 last\n ann1 settled"));
+}
+
+#[test]
 fn refused_sends_do_not_exist_and_unknown_ones_exist_at_most_once() {
     let broken = [Invariant::StoreIsAuthoritative];
     finds(&broken, "ann1 sends a\n ann1 refused a NOT_A_MEMBER\n bob1 shows a 1");
@@ -345,6 +374,11 @@ fn unread_counts_messages_of_others_above_the_read_watermark() {
     fine(&format!("{sent} bob1 shown 2 0 0 1\n {stored}"));
     finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 0\n {stored}"));
     finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 2\n {stored}"));
+    // An update is unread for nobody.
+    let updated = "ann1 updates u\n ann1 acked u 3\n bob1 asks\n";
+    fine(&format!("{sent} bob1 shown 2 0 0 1\n {updated} bob1 shown 3 0 0 1\n {stored}"));
+    let all = "reader stored 0 3 last a=1 b=2 u=3";
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} {updated} bob1 shown 3 0 0 2\n {all}"));
     // A message that expired before any client saw it still counted as unread for a while.
     let expiring = "ann1 sends x ttl 1\n bob1 asks\n";
     let gone = "wait 1000\n ann1 sends a\n ann1 acked a 2\n reader stored 0 2 last a=2";

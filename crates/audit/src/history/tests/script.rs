@@ -3,6 +3,9 @@
 //! | line | entry |
 //! |---|---|
 //! | `ann1 sends a [ttl 5] [unordered]` | the content and the client message id are `a` |
+//! | `ann1 updates a` | as `sends`, an update of a message |
+//! | `ann1 editing a b` | the message `a` may have the content `b` |
+//! | `ann1 deleting 1` | |
 //! | `ann1 acked a 1 [as x]` | as message `a`, or as another one |
 //! | `ann1 refused a NOT_A_MEMBER` | |
 //! | `bob1 shows a 1 [as x] [saying y] [by eve]` | by its sender, or by another user |
@@ -57,7 +60,7 @@ pub(super) fn entries(script: &str) -> Vec<Entry> {
             continue;
         }
         let client = client(words[0]);
-        if let ["sends", name, ..] = words[1..] {
+        if let ["sends" | "updates", name, ..] = words[1..] {
             senders.entry(name.to_owned()).or_insert(client.user_id);
         }
         let op = op(client, &words[1..], at, &senders).unwrap_or_else(|| panic!("`{line}` is no entry"));
@@ -77,6 +80,17 @@ fn op(client: Client, words: &[&str], at: u64, senders: &BTreeMap<String, UserId
             ttl_seconds: option(rest, "ttl").map(|ttl| ttl.parse().unwrap()),
             ordered: !rest.contains(&"unordered"),
         },
+        ["updates", name, ref rest @ ..] => HistoryOp::UpdateBegan {
+            chat_id,
+            client_message_id: send_id(name),
+            content: fingerprint(name),
+            ttl_seconds: option(rest, "ttl").map(|ttl| ttl.parse().unwrap()),
+            ordered: !rest.contains(&"unordered"),
+        },
+        ["editing", name, content] => {
+            HistoryOp::Editing { chat_id, client_message_id: send_id(name), content: fingerprint(content) }
+        }
+        ["deleting", at] => HistoryOp::Deleting { chat_id, sequence: sequence(at) },
         ["acked", name, at, ref rest @ ..] => HistoryOp::SendAcked {
             chat_id,
             client_message_id: send_id(name),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Advance, ChatId, Event, EventBody, EventId, MessageId, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks,
+    Advance, ChatId, Event, EventBody, EventId, Message, MessageId, Sequence, Timestamp, UpdateAction, User, UserId,
+    WatermarkKind, Watermarks,
 };
 use futures_util::FutureExt;
 use memory::{Damage, MemoryStore, Snapshot};
 use ports::{
-    AppendOutcome, ChatReader, EventProducer, GatewayId, Ids, MessageReader, NewDirectChat, NewMessage, Page,
-    PageBounds, Receipt, Record, Route, StoreError, WatermarkStore,
+    AppendOutcome, ChatReader, EventProducer, GatewayId, Ids, MessageReader, NewDirectChat, NewEntry, NewMessage,
+    NewUpdate, Page, PageBounds, Push, Receipt, Record, Route, StoreError, WatermarkStore,
 };
 use protocol::OutboxBounds;
 use protocol::frame::{Outbound, ServerFrame};
@@ -51,19 +52,22 @@ fn now<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
 /// Allocates sequences first, and writes their messages later.
 pub(crate) async fn append_in_two_phases(
     store: &SimStore,
-    batch: Vec<NewMessage>,
+    batch: Vec<NewEntry>,
 ) -> Result<Vec<AppendOutcome>, StoreError> {
     let (world, inner) = (store.world.clone(), store.store.clone());
     let mut outcomes = vec![];
-    for send in batch {
-        let known = inner.committed_send(send.chat_id, send.sender_id, send.client_message_id);
-        let is_member = now(inner.member(send.chat_id, send.sender_id)).flatten().is_some();
-        if known.is_some() || !is_member {
-            let (world, inner) = (world.clone(), inner.clone());
-            outcomes
-                .extend(store.write("append", async move { Ok(vec![world.append_one(&inner, send).await?]) }).await?);
-            continue;
-        }
+    for entry in batch {
+        let known = inner.committed_send(entry.chat_id(), entry.sender_id(), entry.client_message_id());
+        let is_member = now(inner.member(entry.chat_id(), entry.sender_id())).flatten().is_some();
+        let send = match entry {
+            NewEntry::Message(send) if known.is_none() && is_member => send,
+            entry => {
+                let (world, inner) = (world.clone(), inner.clone());
+                let commit = async move { Ok(vec![world.append_one(&inner, entry).await?]) };
+                outcomes.extend(store.write("append", commit).await?);
+                continue;
+            }
+        };
         let head = now(inner.head(send.chat_id)).flatten().unwrap_or_default();
         let sequence = {
             let mut memories = world.memories();
@@ -75,7 +79,7 @@ pub(crate) async fn append_in_two_phases(
         let (world, inner) = (world.clone(), inner.clone());
         let outcome = store.write("append", async move {
             let receipt = inner.force(send.clone(), sequence).ok_or_else(|| StoreError::unavailable("no such chat"))?;
-            world.appended(&send, AppendOutcome::New(receipt), true);
+            world.appended(&send.into(), AppendOutcome::New(receipt), true);
             Ok(AppendOutcome::New(receipt))
         });
         outcomes.push(outcome.await?);
@@ -84,10 +88,7 @@ pub(crate) async fn append_in_two_phases(
 }
 
 /// Writes and acknowledges, and syncs later: a crash loses unsynced writes.
-pub(crate) async fn append_unsynced(
-    store: &SimStore,
-    batch: Vec<NewMessage>,
-) -> Result<Vec<AppendOutcome>, StoreError> {
+pub(crate) async fn append_unsynced(store: &SimStore, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
     let (world, inner, process) = (store.world.clone(), store.store.clone(), store.process.clone());
     if world.is_unavailable(Dependency::Disk) {
         return Err(StoreError::unavailable("the disk refuses"));
@@ -95,8 +96,8 @@ pub(crate) async fn append_unsynced(
     process.runs().await;
     let synced = inner.snapshot();
     let mut outcomes = vec![];
-    for send in batch {
-        outcomes.push(world.append_one(&inner, send).await?);
+    for entry in batch {
+        outcomes.push(world.append_one(&inner, entry).await?);
     }
     world.after_write();
     tokio::spawn(async move {
@@ -114,7 +115,7 @@ fn forgets_synced(world: &World) -> bool {
 }
 
 /// Sends the requests of a batch again and again, without a pause, until the store accepts them or the caller gives up.
-pub(crate) async fn hammer(store: &SimStore, batch: &[NewMessage]) {
+pub(crate) async fn hammer(store: &SimStore, batch: &[NewEntry]) {
     let began = Instant::now();
     while began.elapsed() < DEADLINE {
         let attempt = store.on(appends(&store.world, batch)).write("append", async { Ok(()) });
@@ -181,34 +182,50 @@ pub(crate) fn forget_state(world: &World, last: u64) -> bool {
     true
 }
 
-/// Writes the first row of a torn commit without its dependent rows.
-pub(crate) fn leave_torn(world: &World, sends: Vec<NewMessage>) {
-    for send in sends {
-        if let Some(Some(head)) = now(world.store.head(send.chat_id))
-            && world.store.committed_send(send.chat_id, send.sender_id, send.client_message_id).is_none()
-        {
-            world.store.spoil(Damage::Message(Box::new(send.at(head.sequence.next(), None))));
-            break;
+/// The message that an entry writes, without its dependent rows; `None` if the entry is committed already.
+fn first_row(store: &MemoryStore, entry: NewEntry) -> Option<Message> {
+    let (chat_id, author) = (entry.chat_id(), entry.sender_id());
+    let head = now(store.head(chat_id)).flatten()?;
+    if store.committed_send(chat_id, author, entry.client_message_id()).is_some() {
+        return None;
+    }
+    let sequence = head.sequence.next();
+    match entry {
+        NewEntry::Message(send) => Some(send.at(sequence, None)),
+        NewEntry::Update(update) => {
+            let mut message = stored_message(store, chat_id, update.target)?;
+            message.state.revision = sequence;
+            Some(message)
         }
     }
+}
+
+/// The stored message at a sequence, expired or not.
+fn stored_message(store: &MemoryStore, chat_id: ChatId, sequence: Sequence) -> Option<Message> {
+    let before = Sequence(sequence.0.checked_sub(1)?);
+    let page = now(store.after(chat_id, before, ALL, Timestamp::from_millis(0)))?;
+    page.messages.into_iter().find(|message| message.sequence == sequence)
+}
+
+/// Writes the first row of a torn commit without its dependent rows.
+pub(crate) fn leave_torn(world: &World, entries: Vec<NewEntry>) {
+    let first = entries.into_iter().find_map(|entry| first_row(&world.store, entry));
+    first.into_iter().for_each(|message| world.store.spoil(Damage::Message(Box::new(message))));
     world.look_at_store();
 }
 
 /// Writes rows without their dependent rows if the process dies in between.
 pub(crate) async fn torn(
     store: &SimStore,
-    batch: Vec<NewMessage>,
+    batch: Vec<NewEntry>,
     commit: impl Future<Output = Result<Vec<AppendOutcome>, StoreError>>,
 ) -> Result<Vec<AppendOutcome>, StoreError> {
     let (world, inner, process) = (store.world.clone(), store.store.clone(), store.process.clone());
     let watched = tokio::spawn(async move {
         process.died().await;
-        for send in batch {
-            let is_known = inner.committed_send(send.chat_id, send.sender_id, send.client_message_id).is_some();
-            if let Some(Some(head)) = now(inner.head(send.chat_id))
-                && !is_known
-            {
-                inner.spoil(Damage::Message(Box::new(send.at(head.sequence.next(), None))));
+        for entry in batch {
+            if let Some(message) = first_row(&inner, entry) {
+                inner.spoil(Damage::Message(Box::new(message)));
             }
         }
         world.look_at_store();
@@ -219,8 +236,9 @@ pub(crate) async fn torn(
 }
 
 /// Publishes messages before their commit, which may fail.
-pub(crate) async fn publish_early(world: &Arc<World>, batch: &[NewMessage]) {
-    for send in batch {
+pub(crate) async fn publish_early(world: &Arc<World>, batch: &[NewEntry]) {
+    for entry in batch {
+        let NewEntry::Message(send) = entry else { continue };
         if let Some(Some(head)) = now(world.store.head(send.chat_id))
             && world.store.committed_send(send.chat_id, send.sender_id, send.client_message_id).is_none()
         {
@@ -232,14 +250,21 @@ pub(crate) async fn publish_early(world: &Arc<World>, batch: &[NewMessage]) {
     }
 }
 
-/// The outcome of a send in a broken store; `None` if the bug does not change it.
-pub(crate) fn judge(world: &World, store: &MemoryStore, send: &NewMessage, process: &str) -> Option<AppendOutcome> {
+/// The outcome of an entry in a broken store; `None` if the bug does not change it.
+pub(crate) fn judge(world: &World, store: &MemoryStore, entry: &NewEntry, process: &str) -> Option<AppendOutcome> {
+    match entry {
+        NewEntry::Message(send) => judge_send(world, store, send, process),
+        NewEntry::Update(update) => judge_update(world, store, update),
+    }
+}
+
+fn judge_send(world: &World, store: &MemoryStore, send: &NewMessage, process: &str) -> Option<AppendOutcome> {
     let key = (send.chat_id, send.sender_id, send.client_message_id);
     let head = now(store.head(send.chat_id)).flatten()?;
     let force = || {
         let receipt = store.force(send.clone(), head.sequence.next())?;
         let is_member = now(store.member(send.chat_id, send.sender_id)).flatten().is_some();
-        world.appended(send, AppendOutcome::New(receipt), is_member);
+        world.appended(&send.clone().into(), AppendOutcome::New(receipt), is_member);
         Some(AppendOutcome::New(receipt))
     };
     match world.plan.bug? {
@@ -252,7 +277,7 @@ pub(crate) fn judge(world: &World, store: &MemoryStore, send: &NewMessage, proce
             if let Some(receipt) = known {
                 return Some(AppendOutcome::Duplicate(receipt));
             }
-            let outcome = now(world.append_one(store, send.clone()))?;
+            let outcome = now(world.append_one(store, send.clone().into()))?;
             if let AppendOutcome::New(receipt) = outcome {
                 world.memories().sends.insert((send.chat_id, send.client_message_id), receipt);
             }
@@ -265,6 +290,63 @@ pub(crate) fn judge(world: &World, store: &MemoryStore, send: &NewMessage, proce
             (!is_member && is_new && was_member).then(force).flatten()
         }
         _ => None,
+    }
+}
+
+fn judge_update(world: &World, store: &MemoryStore, update: &NewUpdate) -> Option<AppendOutcome> {
+    let NewUpdate { chat_id, user_id, client_message_id, update_id, target, .. } = *update;
+    let commit = || now(world.append_one(store, update.clone().into()));
+    // Commits the update, and then undoes a part of it in the row of its message.
+    let undo_in_message = |undo: &dyn Fn(&mut Message, Message)| {
+        let before = stored_message(store, chat_id, target);
+        let outcome = commit()?;
+        if let (AppendOutcome::New(_), Some(before)) = (outcome, before) {
+            let mut message = stored_message(store, chat_id, target)?;
+            undo(&mut message, before);
+            store.spoil(Damage::Message(Box::new(message)));
+        }
+        Some(outcome)
+    };
+    match (world.plan.bug?, &update.action) {
+        (Bug::UpdateForgotten, _) => {
+            let [.., last] = update_id.to_bytes();
+            let before = store.snapshot();
+            let outcome = commit()?;
+            if last.is_multiple_of(4) && matches!(outcome, AppendOutcome::New(_)) {
+                store.restore(before);
+            }
+            Some(outcome)
+        }
+        (Bug::UpdateTwice, _) => {
+            store.spoil(Damage::NoSendKey(chat_id, user_id, client_message_id));
+            None
+        }
+        (Bug::EditByAnyMember, UpdateAction::Edit(_)) => {
+            let author = stored_message(store, chat_id, target)?.sender_id;
+            let is_member = now(store.member(chat_id, user_id)).flatten().is_some();
+            let by_author = NewUpdate { user_id: author, ..update.clone() };
+            (author != user_id && is_member).then(|| now(world.append_one(store, by_author.into())))?
+        }
+        (Bug::DeletionKeepsContent, UpdateAction::Delete) => {
+            undo_in_message(&|message, before| message.expires_at = before.expires_at)
+        }
+        (Bug::ReactionsDrift, UpdateAction::Unreact(_)) => {
+            undo_in_message(&|message, before| message.state.reactions = before.state.reactions)
+        }
+        _ => None,
+    }
+}
+
+/// A page without the updates of messages.
+pub(crate) fn without_updates(world: &World, page: Page) -> Page {
+    if world.has(Bug::UpdatesNotSynced) { Page { updates: vec![], updated: vec![], ..page } } else { page }
+}
+
+/// Adds former members to the recipients of updates.
+pub(crate) fn push_to_former_members(world: &World, push: &mut Push) {
+    let frame = str::from_utf8(&push.frame).ok().and_then(|text| Outbound::parse(text).ok());
+    if let Some(ServerFrame::MessageUpdated(updated)) = frame.map(|outbound| outbound.frame) {
+        push.recipients.extend(world.checks.former_members(updated.update.chat_id));
     }
 }
 

@@ -136,6 +136,22 @@ bugs! {
         "The webhook commits its offset before the application's server has the events.",
     WebhookUnordered "webhook-unordered" [WebhookKeepsOrder] in [Fleet] within 300:
         "The webhook takes a log that orders each kind of events for one that orders all of them.",
+    UpdatesNotSynced "updates-not-synced" [SyncCompleteness ConvergentState] in [Node Fleet] within 100:
+        "Updates are pushed, and no page of a sync has them.",
+    UpdateForgotten "update-forgotten" [AckImpliesPersistence SequenceUniqueness AllocationMonotonicity CounterLowerBound] in [Node Fleet] within 100:
+        "The store acknowledges an update and loses it.",
+    UpdateTwice "update-twice" [IdempotencySequenceConsistency] in [Node Fleet] within 200:
+        "A retry of an update is applied again, as a second entry.",
+    OlderCopyKept "older-copy-kept" [ConvergentState] in [Node Fleet] within 100:
+        "Of two copies of a message, a client keeps the one with the lower revision.",
+    DeletionKeepsContent "deletion-keeps-content" [ExpiredNeverRead ConvergentState] in [Node Fleet] within 100:
+        "The content of a deleted message stays in the history and in syncs.",
+    UpdatesToFormerMembers "updates-to-former-members" [OnlyMembersReceive] in [Node Fleet] within 200:
+        "Updates are pushed to users who have left the chat.",
+    ReactionsDrift "reactions-drift" [ConvergentState] in [Node Fleet] within 100:
+        "The count of a reaction stays when a member removes it.",
+    EditByAnyMember "edit-by-any-member" [StoreIsAuthoritative] in [Node Fleet] within 100:
+        "Members edit the messages of others.",
 }
 
 /// The detection of a bug.

@@ -461,11 +461,14 @@ impl Routes for CheckedFanout {
     }
 }
 
-/// Leaves out the pushes that a known bug skips.
+/// Leaves out the pushes that a known bug skips, and adds recipients.
 fn skipped(world: &World, pushes: &[Push]) -> Vec<Push> {
     let mut pushes = pushes.to_vec();
     if world.has(Bug::SendersDevicesSkipped) {
         pushes.retain(|push| push.except.is_none());
+    }
+    if world.has(Bug::UpdatesToFormerMembers) {
+        pushes.iter_mut().for_each(|push| crate::broken::push_to_former_members(world, push));
     }
     pushes
 }

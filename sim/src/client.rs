@@ -7,25 +7,29 @@ use std::time::Duration;
 
 use audit::history::{Client, Entry, HistoryOp, Seen, fingerprint};
 use domain::{
-    Body, ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Invariant, Sequence, Ttl, UserId,
+    Body, ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Invariant, Sequence, Timestamp, Ttl,
+    UpdateAction, UpdateKind, UserId,
 };
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use gateway::{Credential, Entrant};
 use http::Method;
-use ports::ProcessRole;
+use ports::{Clock, ProcessRole};
 use protocol::client::{
     ClientEvent, ClientSession, Ended, LookUpFailure, Output, RefreshFailure, SendBounds, StopReason,
 };
 use protocol::frame::{
-    ClientFrame, Inbound, MessageBody, Outbound, PresenceStatus, RequestId, SendMessage, ServerFrame,
+    ClientFrame, Inbound, MessageBody, MessageUpdated, Outbound, PresenceStatus, RequestId, SendMessage, ServerFrame,
+    UpdateMessage,
 };
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::bugs::Bug;
+use crate::copies::{Copies, CopyState, MessageCopy, update_fingerprint};
+use crate::plan::{PlannedUpdate, REACTIONS};
 use crate::rest::RestCall;
 use crate::socket::{self, ClientSocket, GatewaySocket, SocketFrame};
 use crate::trace::{TraceActor, TraceEvent};
@@ -54,6 +58,14 @@ pub(crate) enum DeviceCommand {
         ttl: Option<u64>,
         ordered: bool,
     },
+    Update {
+        chat_id: ChatId,
+        name: u32,
+        kind: PlannedUpdate,
+        /// Chooses the message.
+        pick: usize,
+    },
+    RepeatUpdate,
     Read(ChatId),
     Type(ChatId, bool),
     Watch(UserId),
@@ -83,6 +95,7 @@ pub(crate) struct DeviceState {
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) connections: u32,
     pub(crate) watermarks: BTreeMap<ChatId, Sequence>,
+    pub(crate) copies: Copies,
     pub(crate) watched: BTreeMap<UserId, bool>,
     pub(crate) is_stopped: bool,
 }
@@ -100,6 +113,8 @@ fn send_name(id: ClientMessageId) -> String {
 
 /// Retry interval of a client without a network.
 const NO_NETWORK: Duration = Duration::from_secs(1);
+/// The number of messages of which one is updated.
+const RECENT: usize = 8;
 /// Time until a user reopens a closed client.
 const REOPENING: Duration = Duration::from_secs(3);
 
@@ -189,6 +204,11 @@ struct SimDevice {
     stored: BTreeMap<ChatId, Sequence>,
     /// Messages that it has shown. Equal to `stored`, unless an injected bug skips messages.
     shown: BTreeMap<ChatId, Sequence>,
+    /// The messages that it has stored.
+    copies: Copies,
+    /// Updates without an outcome. They survive a crash, and are sent again after it.
+    updates: BTreeMap<ClientMessageId, (UpdateMessage, HistoryOp)>,
+    last_update: Option<(UpdateMessage, HistoryOp)>,
     /// The highest received sequence of each chat.
     highest: BTreeMap<ChatId, Sequence>,
     watched: BTreeMap<UserId, bool>,
@@ -221,6 +241,9 @@ impl SimDevice {
             connections: 0,
             stored: BTreeMap::new(),
             shown: BTreeMap::new(),
+            copies: Copies::new(),
+            updates: BTreeMap::new(),
+            last_update: None,
             highest: BTreeMap::new(),
             watched: BTreeMap::new(),
             wants_to_watch: BTreeSet::new(),
@@ -263,10 +286,16 @@ impl SimDevice {
 
     /// Writes a frame, and records the send that it is an attempt of.
     fn transmit(&mut self, text: String) {
-        if let Ok(Inbound { request_id, frame: ClientFrame::SendMessage(send) }) = Inbound::parse(&text) {
-            let id = send.client_message_id;
-            self.trace(TraceEvent::Sending { chat_id: send.chat_id, send: send_name(id) });
-            self.tries.extend(request_id.map(|request_id| (request_id, (send.chat_id, id))));
+        if let Ok(Inbound { request_id, frame }) = Inbound::parse(&text) {
+            let entry = match &frame {
+                ClientFrame::SendMessage(send) => Some((send.chat_id, send.client_message_id)),
+                ClientFrame::UpdateMessage(update) => Some((update.chat_id, update.client_message_id)),
+                _ => None,
+            };
+            if let Some((chat_id, id)) = entry {
+                self.trace(TraceEvent::Sending { chat_id, send: send_name(id) });
+                self.tries.extend(request_id.map(|request_id| (request_id, (chat_id, id))));
+            }
         }
         if let Some(socket) = &self.socket {
             socket.send(text);
@@ -346,10 +375,9 @@ impl SimDevice {
     fn see(&mut self, text: &str) -> bool {
         let Ok(Outbound { request_id, frame }) = Outbound::parse(text) else { return false };
         match frame {
-            ServerFrame::Message(body) => {
-                let highest = self.highest.entry(body.chat_id).or_default();
-                *highest = body.sequence.max(*highest);
-                return self.session.watermark(body.chat_id).is_some_and(|at| body.sequence > at.next());
+            ServerFrame::Message(body) => return self.see_entry(body.chat_id, body.sequence),
+            ServerFrame::MessageUpdated(MessageUpdated { update, .. }) => {
+                return self.see_entry(update.chat_id, update.sequence);
             }
             ServerFrame::Error(error) => {
                 if let Some((chat_id, id)) = request_id.and_then(|request_id| self.tries.get(&request_id).copied()) {
@@ -363,6 +391,12 @@ impl SimDevice {
         false
     }
 
+    fn see_entry(&mut self, chat_id: ChatId, sequence: Sequence) -> bool {
+        let highest = self.highest.entry(chat_id).or_default();
+        *highest = sequence.max(*highest);
+        self.session.watermark(chat_id).is_some_and(|at| sequence > at.next())
+    }
+
     fn handle_event(&mut self, event: ClientEvent) {
         match event {
             ClientEvent::Connected { connection_id, .. } => {
@@ -371,7 +405,9 @@ impl SimDevice {
                 self.note(HistoryOp::Connected { connection: connection_id });
             }
             ClientEvent::Message(body) => self.render(&body),
+            ClientEvent::Updated(updated) => self.apply(&updated),
             ClientEvent::Sent(ack) => {
+                self.updates.remove(&ack.client_message_id);
                 let (chat_id, sequence) = (ack.chat_id, ack.sequence);
                 self.trace(TraceEvent::Acked {
                     chat_id,
@@ -401,18 +437,18 @@ impl SimDevice {
                 self.stored.remove(&chat_id);
                 self.shown.remove(&chat_id);
                 self.highest.remove(&chat_id);
+                self.copies.remove(&chat_id);
                 // The application deletes its messages of the chat. If the user joins again, it starts from the
                 // beginning.
                 self.note(HistoryOp::Restarted { positions: self.positions() });
             }
             // A permanent refusal was recorded when its answer arrived.
-            ClientEvent::SendFailed { .. }
-            | ClientEvent::Disconnected { .. }
+            ClientEvent::SendFailed { client_message_id, .. } => drop(self.updates.remove(&client_message_id)),
+            ClientEvent::Disconnected { .. }
             | ClientEvent::Receipt(_)
             | ClientEvent::ChatUpdated(_)
             | ClientEvent::Typing(_)
             | ClientEvent::WatermarkReset { .. }
-            | ClientEvent::Updated(_)
             | ClientEvent::Refused(_) => {}
             ClientEvent::Stopped(StopReason::DuplicateConnection) => {
                 self.world.check(Invariant::ReconnectHeals, !self.identity.is_alone, || {
@@ -438,7 +474,34 @@ impl SimDevice {
             client_message_id: body.client_message_id,
             content: fingerprint(body.content.as_ref()),
         };
-        self.note(HistoryOp::Rendered { chat_id, message });
+        crate::copies::keep(&mut self.copies, body, self.world.has(Bug::OlderCopyKept));
+        self.store_entry(chat_id, message);
+    }
+
+    /// Applies an update. Its id is not on the wire, so the store says which one it is.
+    fn apply(&mut self, updated: &MessageUpdated<'_>) {
+        let update = &updated.update;
+        let (chat_id, sequence) = (update.chat_id, update.sequence);
+        let Some(committed) = self.world.checks.committed(chat_id, sequence) else {
+            let detail = format!("a client received an update at {sequence} of {chat_id}, which was never committed");
+            return self.world.violated(Invariant::StoreIsAuthoritative, detail);
+        };
+        self.trace(TraceEvent::Rendered { chat_id, sequence, sender_id: update.user_id });
+        let entry = Seen {
+            sequence,
+            message_id: committed.message_id,
+            sender_id: update.user_id,
+            client_message_id: Some(committed.client_message_id),
+            content: update_fingerprint(update.kind, update.target_sequence, update.reaction.as_ref()),
+        };
+        crate::copies::apply(&mut self.copies, updated, self.world.has(Bug::OlderCopyKept));
+        self.store_entry(chat_id, entry);
+    }
+
+    /// Stores an entry together with what it has changed.
+    fn store_entry(&mut self, chat_id: ChatId, entry: Seen) {
+        let sequence = entry.sequence;
+        self.note(HistoryOp::Rendered { chat_id, message: entry });
         self.stored.insert(chat_id, sequence);
         self.shown.insert(chat_id, sequence);
         self.session.stored(now(), chat_id, sequence);
@@ -451,6 +514,12 @@ impl SimDevice {
         match command {
             DeviceCommand::Send { chat_id, name, content, ttl, ordered } => {
                 self.send(chat_id, name, content, ttl, ordered)
+            }
+            DeviceCommand::Update { chat_id, name, kind, pick } => self.update(chat_id, name, kind, pick),
+            DeviceCommand::RepeatUpdate => {
+                if let Some((update, began)) = self.last_update.clone() {
+                    self.send_update(update, began);
+                }
             }
             DeviceCommand::Read(chat_id) => {
                 if let Some(read) = self.session.watermark(chat_id) {
@@ -515,6 +584,65 @@ impl SimDevice {
         }
     }
 
+    /// Updates one of the last messages that the device has shown. Others' messages are edited and deleted less often,
+    /// because the server refuses most of that.
+    fn update(&mut self, chat_id: ChatId, name: u32, kind: PlannedUpdate, pick: usize) {
+        let Some(of_chat) = self.copies.get(&chat_id) else { return };
+        let is_of_author = matches!(kind, PlannedUpdate::Edit | PlannedUpdate::Delete);
+        let only_own = is_of_author && !pick.is_multiple_of(8);
+        let candidates: Vec<(&Sequence, &MessageCopy)> = of_chat
+            .iter()
+            .rev()
+            .filter(|(_, copy)| copy.state != CopyState::Deleted)
+            .filter(|(_, copy)| !only_own || copy.sender_id == self.identity.user_id)
+            .take(RECENT)
+            .collect();
+        let Some((target, copy)) = candidates.get((pick / 8) % candidates.len().max(1)) else { return };
+        let (target, copy) = (**target, (*copy).clone());
+        let reaction = |n: usize| REACTIONS[n].parse().expect("it is a reaction");
+        let client_message_id = client_message_id(name);
+        let action = match kind {
+            PlannedUpdate::Edit => {
+                let content = format!("edit {name} by {}", self.identity.user_id);
+                if let Some(client_message_id) = copy.client_message_id {
+                    self.note(HistoryOp::Editing { chat_id, client_message_id, content: fingerprint(&content) });
+                }
+                let content = Content::try_from(content).expect("it is short");
+                UpdateAction::Edit(Body::new(content, ContentType::Text))
+            }
+            PlannedUpdate::Delete => {
+                self.note(HistoryOp::Deleting { chat_id, sequence: target });
+                UpdateAction::Delete
+            }
+            PlannedUpdate::React(n) => UpdateAction::React(reaction(n)),
+            PlannedUpdate::Unreact(n) => UpdateAction::Unreact(reaction(n)),
+        };
+        let kind = action.kind();
+        // Some process's clock may expire the message that much earlier.
+        let left = |at: Timestamp| at.since(self.world.clock.now()).saturating_sub(self.world.plan.skew_bound());
+        let began = HistoryOp::UpdateBegan {
+            chat_id,
+            client_message_id,
+            content: update_fingerprint((&kind).into(), target, kind.reaction()),
+            // The entry of a deletion stays.
+            ttl_seconds: copy.expires_at.filter(|_| kind != UpdateKind::Deleted).map(|at| left(at).as_secs()),
+            ordered: self.identity.keeps_order,
+        };
+        let update = UpdateMessage { client_message_id, chat_id, target, action };
+        self.last_update = Some((update.clone(), began.clone()));
+        self.send_update(update, began);
+    }
+
+    fn send_update(&mut self, update: UpdateMessage, began: HistoryOp) {
+        let (chat_id, client_message_id) = (update.chat_id, update.client_message_id);
+        self.note(began.clone());
+        if self.session.update(now(), update.clone()).is_ok() {
+            self.updates.insert(client_message_id, (update, began));
+        } else {
+            self.note(HistoryOp::SendFailed { chat_id, client_message_id, code: "QUEUE_FULL".to_owned() });
+        }
+    }
+
     fn go_offline(&mut self, lasts: Duration) {
         self.offline_until = Instant::now() + lasts;
         if let Some(socket) = self.socket.take() {
@@ -541,6 +669,9 @@ impl SimDevice {
         self.note(HistoryOp::Restarted { positions: self.positions() });
         for (chat_id, sequence) in &self.stored {
             self.session.track(now(), *chat_id, *sequence);
+        }
+        for (update, began) in std::mem::take(&mut self.updates).into_values() {
+            self.send_update(update, began);
         }
         let watched: Vec<_> = self.wants_to_watch.iter().copied().collect();
         self.session.watch(now(), &watched);
@@ -644,6 +775,7 @@ impl SimDevice {
             connection: self.connection,
             connections: self.connections,
             watermarks: chats.filter_map(watermark).collect(),
+            copies: self.copies.clone(),
             // Presence of other users may arrive unrequested; only subscribed users are checked.
             watched: self
                 .wants_to_watch

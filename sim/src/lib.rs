@@ -13,7 +13,8 @@
 //! - `index` are the indexes that lag behind the store, and `partitions` counts its load by partition key. `accounts`
 //!   has the ports of deletions.
 //! - `receiver` are the servers of others, which get events and notifications.
-//! - `compose` wires the planes to them; `client` is a device, which calls the API through `rest`.
+//! - `compose` wires the planes to them; `client` is a device, which calls the API through `rest` and keeps `copies` of
+//!   the messages.
 //! - `run` executes a plan, and `checks` verifies the invariants at every step.
 //! - `bugs` lists known bugs that `broken` injects and the checks must find.
 //! - `trace` records a run, and `explain` renders it.
@@ -25,6 +26,7 @@ mod calls;
 mod checks;
 mod client;
 mod compose;
+mod copies;
 mod dice;
 mod directory;
 mod disk;
@@ -48,7 +50,8 @@ mod world;
 
 pub use bugs::{Bug, BugDetection};
 pub use plan::{
-    BufferSizes, ChatPlan, ClientAction, FleetSize, PlannedFault, ProcessVersion, Rates, RunPlan, RunShape, Scheduled,
+    BufferSizes, ChatPlan, ClientAction, FleetSize, PlannedFault, PlannedUpdate, ProcessVersion, Rates, RunPlan,
+    RunShape, Scheduled,
 };
 pub use run::{RunOutcome, SETTLE, run};
 pub use shrink::{Breach, shrink};

@@ -162,6 +162,10 @@ pub enum ClientAction {
     Send { client: usize, chat: usize, name: u32, bytes: usize, ttl: Option<u64> },
     /// Sends the same message again over REST, as an application does after an unknown outcome.
     Repeat { client: usize, chat: usize, name: u32, bytes: usize, ttl: Option<u64> },
+    /// Updates a message that the device has shown.
+    Update { client: usize, chat: usize, name: u32, kind: PlannedUpdate, pick: usize },
+    /// Sends the last update again under the same client message id, as an application does after an unknown outcome.
+    RepeatUpdate { client: usize },
     /// Marks all received messages as read.
     Read { client: usize, chat: usize },
     /// Starts or stops typing.
@@ -196,6 +200,19 @@ pub enum ClientAction {
     LookUp { client: usize, chat: usize },
     /// Deletes the account of its user, with their messages or without.
     Delete { client: usize, erases: bool },
+}
+
+/// The kind of an update. Its message is chosen from those that the device has shown at that time.
+#[derive(Clone, Copy, Debug)]
+pub enum PlannedUpdate {
+    /// Replaces the content, mostly of a message of its user.
+    Edit,
+    /// Deletes a message for everyone, mostly one of its user.
+    Delete,
+    /// Adds a reaction, the one with this number.
+    React(usize),
+    /// Removes a reaction.
+    Unreact(usize),
 }
 
 /// A fault. Processes are indices into all of them.
@@ -234,6 +251,8 @@ pub enum PlannedFault {
 const SECOND: Duration = Duration::from_secs(1);
 /// The pace of the slowest reader.
 const PACE_MAX: Duration = Duration::from_millis(400);
+/// The reactions of updates.
+pub(crate) const REACTIONS: [&str; 3] = ["👍", "❤️", "party"];
 /// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(30);
 
@@ -261,6 +280,8 @@ impl RunPlan {
             size,
         };
         plan.actions = plan.drawn_actions(&Dice::of(seed, "actions"));
+        let updates = plan.drawn_updates(&Dice::of(seed, "updates"));
+        plan.actions.extend(updates);
         plan.quieten(&Dice::of(seed, "quiet"));
         let bursts = plan.drawn_bursts(&Dice::of(seed, "bursts"));
         plan.actions.extend(bursts);
@@ -387,13 +408,47 @@ impl RunPlan {
         actions
     }
 
+    /// Updates of messages, in most of the runs.
+    fn drawn_updates(&self, dice: &Dice) -> Vec<Scheduled<ClientAction>> {
+        if dice.chance(0.2) {
+            return vec![];
+        }
+        let (clients, chats) = (self.clients().len(), self.size.chats.len());
+        // Names of sends are unique in a run.
+        let names = 1 << 21;
+        let weights = [4, dice.below(0, 3), 5, 3, 1];
+        let total = weights.iter().sum();
+        let count = dice.below(10, 60) as u32;
+        let update = |n| {
+            let (client, chat, pick) = (dice.index(clients), dice.index(chats), dice.index(1 << 16));
+            let reaction = dice.index(REACTIONS.len());
+            let mut roll = dice.below(0, total);
+            let kind = weights.iter().position(|weight| {
+                let hit = roll < *weight;
+                roll = roll.saturating_sub(*weight);
+                hit
+            });
+            let kind = match kind {
+                Some(0) => PlannedUpdate::Edit,
+                Some(1) => PlannedUpdate::Delete,
+                Some(2) => PlannedUpdate::React(reaction),
+                Some(3) => PlannedUpdate::Unreact(reaction),
+                _ => return ClientAction::RepeatUpdate { client },
+            };
+            ClientAction::Update { client, chat, name: names + n, kind, pick }
+        };
+        (0..count).map(|n| Scheduled { at: dice.time(Duration::ZERO, self.lasts), what: update(n) }).collect()
+    }
+
     /// Makes half of the chats quiet from some time on: their sends come earlier. Nothing that happens after it is healed
     /// by a later message.
     fn quieten(&mut self, dice: &Dice) {
         let parts: Vec<f64> = self.size.chats.iter().map(|_| dice.part(0.2)).collect();
         let is_quiet: Vec<bool> = self.size.chats.iter().map(|_| dice.chance(0.5)).collect();
         for Scheduled { at, what } in &mut self.actions {
-            if let ClientAction::Send { chat, .. } | ClientAction::Repeat { chat, .. } = what
+            if let ClientAction::Send { chat, .. }
+            | ClientAction::Repeat { chat, .. }
+            | ClientAction::Update { chat, .. } = what
                 && is_quiet[*chat]
             {
                 *at = at.mul_f64(parts[*chat]);
@@ -430,7 +485,14 @@ impl RunPlan {
                 name += 1;
             }
             if dice.chance(0.7) {
-                let sends_to = |action: &ClientAction| matches!(action, ClientAction::Send { chat: to, .. } | ClientAction::Repeat { chat: to, .. } if *to == chat);
+                let sends_to = |action: &ClientAction| match action {
+                    ClientAction::Send { chat: to, .. }
+                    | ClientAction::Repeat { chat: to, .. }
+                    | ClientAction::Update { chat: to, .. } => *to == chat,
+                    // It may be one of this chat.
+                    ClientAction::RepeatUpdate { .. } => true,
+                    _ => false,
+                };
                 self.actions.retain(|action| action.at <= at || !sends_to(&action.what));
             }
         }

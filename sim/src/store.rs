@@ -5,16 +5,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{
     Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DeliveryState, DirectPair, Event, Invariant, Member,
-    MemberChange, Message, MessageId, PhoneNumber, Reaction, Sequence, Timestamp, User, UserId, WatermarkKind,
+    MemberChange, Message, MessageId, PhoneNumber, Reaction, Sequence, Timestamp, UpdateAction, User, UserId,
+    WatermarkKind,
 };
 use futures_util::FutureExt;
 use memory::{MemoryOutbox, MemoryStore};
 use ports::{
     AppendOutcome, BlockStore, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer,
     Head, InboxSelection, InboxStart, LastSeenStore, MemberReactions, MessageKey, MessageReader, MessageWriter,
-    NewDirectChat, NewEntry, NewGroup, NewMessage, NewUser, Notice, NoticeStore, Outbox, Page, PageBounds,
-    PendingChange, Settled, StoreError, UnreadCount, UnreadQuery, UserKey, UserReader, UserUpdate, UserWriter,
-    WatermarkStore,
+    NewDirectChat, NewEntry, NewGroup, NewUser, Notice, NoticeStore, Outbox, Page, PageBounds, PendingChange, Settled,
+    StoreError, UnreadCount, UnreadQuery, UserKey, UserReader, UserUpdate, UserWriter, WatermarkStore,
 };
 use tokio::time::{Instant, sleep};
 
@@ -44,14 +44,24 @@ pub(crate) struct SimStore {
 /// The writes of a commit that matter to the disk.
 #[derive(Default)]
 struct CommitRows {
-    sends: Vec<NewMessage>,
+    entries: Vec<NewEntry>,
 }
 
 impl CommitRows {
     /// Approximate number of bytes that the embedded store would write.
     fn bytes(&self) -> usize {
-        let of_send = |send: &NewMessage| 500 + 2 * send.body.size();
-        100 + self.sends.iter().map(of_send).sum::<usize>()
+        100 + self.entries.iter().map(|entry| 500 + 2 * body_size(entry)).sum::<usize>()
+    }
+}
+
+/// The size of the body that an entry writes.
+fn body_size(entry: &NewEntry) -> usize {
+    match entry {
+        NewEntry::Message(send) => send.body.size(),
+        NewEntry::Update(update) => match &update.action {
+            UpdateAction::Edit(body) => body.size(),
+            UpdateAction::Delete | UpdateAction::React(_) | UpdateAction::Unreact(_) => 0,
+        },
     }
 }
 
@@ -214,7 +224,7 @@ impl World {
         crate::broken::write_back(self);
         let bytes = rows.bytes();
         let number = self.journal().begin(bytes);
-        if !rows.sends.is_empty() {
+        if !rows.entries.is_empty() {
             self.writing.notify_waiters();
         }
         let (writing, syncing) = (self.streams.store.below(20, 300), self.streams.store.below(200, 12_000));
@@ -226,7 +236,7 @@ impl World {
         if is_cut_off {
             // Recovery decides whether the record was complete at the power cut.
             if self.journal().has_torn(number) {
-                crate::broken::leave_torn(self, rows.sends);
+                crate::broken::leave_torn(self, rows.entries);
                 return None;
             }
             if !self.journal().has(number) {
@@ -271,12 +281,6 @@ impl World {
 #[async_trait]
 impl MessageWriter for SimStore {
     async fn commit(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
-        let message = |entry: &NewEntry| match entry {
-            NewEntry::Message(message) => Some(message.clone()),
-            NewEntry::Update(_) => None,
-        };
-        let Some(batch) = batch.iter().map(message).collect() else { return self.commit_updates(batch).await };
-        let batch: Vec<NewMessage> = batch;
         let (world, store) = (self.world.clone(), self.store.clone());
         let epoch = self.process.name.clone();
         if world.has(Bug::TwoPhaseAllocation) {
@@ -292,21 +296,22 @@ impl MessageWriter for SimStore {
             crate::broken::hammer(self, &batch).await;
         }
         let torn = (world.has(Bug::TornCommit)).then(|| batch.clone());
-        let rows = CommitRows { sends: if world.plan.shape == RunShape::Node { batch.clone() } else { vec![] } };
+        let rows = CommitRows { entries: if world.plan.shape == RunShape::Node { batch.clone() } else { vec![] } };
         let is_earlier = self.process.version == ProcessVersion::Earlier;
-        let (again, new): (Vec<_>, Vec<_>) = batch.iter().cloned().partition(|send| world.checks.is_attempted(send));
+        let (again, new): (Vec<_>, Vec<_>) = batch.iter().cloned().partition(|entry| world.checks.is_attempted(entry));
         world.fits(&appends(&world, &new));
         let outcome = self.on(appends(&world, &again)).write_rows("append", rows, async move {
             let mut outcomes = vec![];
-            for send in batch {
+            for entry in batch {
                 if is_earlier {
-                    crate::broken::forget_changes(&world, &store, send.chat_id);
+                    crate::broken::forget_changes(&world, &store, entry.chat_id());
                 }
-                let outcome = match crate::broken::judge(&world, &store, &send, &epoch) {
+                let is_message = matches!(entry, NewEntry::Message(_));
+                let outcome = match crate::broken::judge(&world, &store, &entry, &epoch) {
                     Some(outcome) => outcome,
-                    None => world.append_one(&store, send).await?,
+                    None => world.append_one(&store, entry).await?,
                 };
-                if let (true, AppendOutcome::New(receipt)) = (is_earlier, outcome) {
+                if let (true, AppendOutcome::New(receipt)) = (is_earlier && is_message, outcome) {
                     world.written_without_location(receipt.message_id);
                 }
                 outcomes.push(outcome);
@@ -320,17 +325,21 @@ impl MessageWriter for SimStore {
     }
 }
 
-/// The items that a batch of sends writes: one head for each chat, and for each send its row, key and location.
-pub(crate) fn appends(world: &World, batch: &[NewMessage]) -> Load {
-    let chats: BTreeSet<ChatId> = batch.iter().map(|send| send.chat_id).collect();
+/// The items that a batch of entries writes: one head for each chat, and for each send its row, key and location. An
+/// update writes its row and key, the row of its message, and the reactions of its author.
+pub(crate) fn appends(world: &World, batch: &[NewEntry]) -> Load {
+    let chats: BTreeSet<ChatId> = batch.iter().map(NewEntry::chat_id).collect();
     let heads = chats.into_iter().map(|chat_id| Load::write("chat_counters", chat_id));
-    let sends = batch.iter().map(|send| {
-        let bytes = crate::broken::item_of(world, send.chat_id, send.body.size());
-        Load::write_bytes("messages", send.chat_id, bytes)
-            .and(Load::write("idempotency_keys", send.chat_id))
-            .and(Load::write("message_locations", send.message_id))
+    let entries = batch.iter().map(|entry| {
+        let chat_id = entry.chat_id();
+        let bytes = crate::broken::item_of(world, chat_id, body_size(entry));
+        let rows = Load::write_bytes("messages", chat_id, bytes).and(Load::write("idempotency_keys", chat_id));
+        match entry {
+            NewEntry::Message(send) => rows.and(Load::write("message_locations", send.message_id)),
+            NewEntry::Update(_) => rows.and(Load::write("updates", chat_id)).and(Load::write("reactions", chat_id)),
+        }
     });
-    heads.chain(sends).collect()
+    heads.chain(entries).collect()
 }
 
 /// The bytes of a page of messages.
@@ -338,31 +347,13 @@ fn bytes_of(messages: &[Message]) -> usize {
     messages.iter().map(|message| ITEM + message.body.size()).sum()
 }
 
-impl SimStore {
-    /// Commits a batch with updates. The injected bugs of sends do not affect it.
-    async fn commit_updates(&self, batch: Vec<NewEntry>) -> Result<Vec<AppendOutcome>, StoreError> {
-        let (world, store) = (self.world.clone(), self.store.clone());
-        self.write("commit updates", async move {
-            let mut outcomes = vec![];
-            for entry in batch {
-                outcomes.push(match entry {
-                    NewEntry::Message(send) => world.append_one(&store, send).await?,
-                    NewEntry::Update(update) => store.commit(vec![update.into()]).await?[0],
-                });
-            }
-            Ok(outcomes)
-        })
-        .await
-    }
-}
-
 impl World {
-    /// Appends one send of a batch, and records the outcome.
-    pub(crate) async fn append_one(&self, store: &MemoryStore, send: NewMessage) -> Result<AppendOutcome, StoreError> {
-        let sender = store.member(send.chat_id, send.sender_id).now_or_never();
-        let outcomes = store.append(vec![send.clone()]).await?;
+    /// Commits one entry of a batch, and records the outcome.
+    pub(crate) async fn append_one(&self, store: &MemoryStore, entry: NewEntry) -> Result<AppendOutcome, StoreError> {
+        let author = store.member(entry.chat_id(), entry.sender_id()).now_or_never();
+        let outcomes = store.commit(vec![entry.clone()]).await?;
         let outcome = outcomes[0];
-        self.appended(&send, outcome, matches!(sender, Some(Ok(Some(_)))));
+        self.appended(&entry, outcome, matches!(author, Some(Ok(Some(_)))));
         Ok(outcome)
     }
 }
@@ -392,8 +383,9 @@ impl MessageReader for SimStore {
         let now = if world.has(Bug::ExpiredShown) { Timestamp::from_millis(0) } else { now };
         let read = async move {
             let page = store.after(chat_id, after, bounds, now).await?;
-            world.charge(&Load::read_bytes("messages", chat_id, bytes_of(&page.messages)));
-            let page = crate::broken::staled(&world, page, now);
+            let bytes = bytes_of(&page.messages) + bytes_of(&page.updated) + ITEM * page.updates.len();
+            world.charge(&Load::read_bytes("messages", chat_id, bytes));
+            let page = crate::broken::without_updates(&world, crate::broken::staled(&world, page, now));
             world.checks.read_page(&world, &store, chat_id, after, &page);
             Ok(page)
         };

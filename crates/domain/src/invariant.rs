@@ -131,6 +131,7 @@ invariants! {
         BoundedBuffers "bounded_buffers": "The outbound queue of a connection is bounded in messages and bytes.",
         BackpressureSignaled "backpressure_signaled": "A client that misses pushes because it is slow is notified.",
         ReconnectHeals "reconnect_heals": "A client that reconnects receives every message that it has missed.",
+        ConvergentState "convergent_state": "Every client that has all entries of a chat has the stored state of each message that it has shown.",
         OutwardAtLeastOnce "outward_at_least_once": "Every event reaches the application's server, and every notice its device, at least once, or becomes a dead letter.",
         WebhookKeepsOrder "webhook_keeps_order": "The application's server first gets the events of a chat in the order of their numbers.",
     }

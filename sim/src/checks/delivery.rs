@@ -2,13 +2,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use audit::history::fingerprint;
-use domain::{ChatId, ChatType, ConnectionId, EventBody, Invariant, MessageId, Sequence, UserId};
+use domain::{ChatId, ChatType, ConnectionId, Invariant, MessageId, Sequence, Timestamp, UserId};
 use memory::MemoryRoutes;
 use ports::{ChatReader, Clock, GatewayId, Push, Record, Routes};
-use protocol::frame::{MessageBody, Outbound, PushClass, ServerFrame};
+use protocol::frame::{MessageUpdated, Outbound, PushClass, ServerFrame};
 use tokio::time::Instant;
 
+use super::log::LoggedEntry;
 use super::store::now;
+use crate::copies::update_fingerprint;
 use crate::plan::{PlannedFault, Rates, RunPlan, RunShape};
 use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
@@ -17,8 +19,8 @@ use crate::world::World;
 #[derive(Default)]
 pub(crate) struct PushObservations {
     pushed: BTreeMap<(ChatId, Sequence), BTreeSet<UserId>>,
-    /// The id, sender and content of each pushed message.
-    contents: BTreeMap<(ChatId, Sequence), (MessageId, UserId, u64)>,
+    /// The last push of each entry.
+    contents: BTreeMap<(ChatId, Sequence), PushedEntry>,
     /// Open connections.
     connections: BTreeMap<ConnectionId, OpenConnection>,
     /// Gateways that did not accept durable pushes of a fanout process, and no resync since.
@@ -31,8 +33,44 @@ pub(crate) struct PushObservations {
 struct OpenConnection {
     user_id: UserId,
     gateway: String,
-    /// Messages that its gateway has accepted for it and has not written.
+    /// Entries that its gateway has accepted for it and has not written.
     unwritten: BTreeSet<(ChatId, Sequence)>,
+}
+
+/// A pushed message, or a pushed update of one.
+#[derive(Clone, Copy, Debug)]
+struct PushedEntry {
+    chat_id: ChatId,
+    sequence: Sequence,
+    /// Absent in an update.
+    message_id: Option<MessageId>,
+    author: UserId,
+    content: u64,
+    is_edited: bool,
+}
+
+impl PushedEntry {
+    fn of(frame: &ServerFrame) -> Option<Self> {
+        match frame {
+            ServerFrame::Message(body) => Some(Self {
+                chat_id: body.chat_id,
+                sequence: body.sequence,
+                message_id: Some(body.message_id),
+                author: body.sender_id,
+                content: fingerprint(body.content.as_ref()),
+                is_edited: body.state.as_ref().is_some_and(|state| state.edit_count.is_some()),
+            }),
+            ServerFrame::MessageUpdated(MessageUpdated { update, .. }) => Some(Self {
+                chat_id: update.chat_id,
+                sequence: update.sequence,
+                message_id: None,
+                author: update.user_id,
+                content: update_fingerprint(update.kind, update.target_sequence, update.reaction.as_ref()),
+                is_edited: false,
+            }),
+            _ => None,
+        }
+    }
 }
 
 impl World {
@@ -40,11 +78,13 @@ impl World {
     pub(crate) fn pushing(&self, by: &str, gateway: &GatewayId, pushes: &[Push]) {
         for push in pushes {
             let Ok(text) = str::from_utf8(&push.frame) else { continue };
-            let Ok(Outbound { frame: ServerFrame::Message(body), .. }) = Outbound::parse(text) else { continue };
-            let (chat_id, sequence) = (body.chat_id, body.sequence);
+            let Some(entry) = Outbound::parse(text).ok().and_then(|outbound| PushedEntry::of(&outbound.frame)) else {
+                continue;
+            };
+            let PushedEntry { chat_id, sequence, .. } = entry;
             let recipients = push.recipients.clone();
             self.checks.deliveries().pushed.entry((chat_id, sequence)).or_default().extend(&recipients);
-            self.look_at_repeated(&body);
+            self.look_at_repeated(entry);
             let gateway = gateway.0.to_string();
             self.note(
                 TraceActor::Process(by.to_owned()),
@@ -53,14 +93,16 @@ impl World {
         }
     }
 
-    /// Checks that a message that is pushed again, because its event was processed again, is the same message.
-    fn look_at_repeated(&self, body: &MessageBody<'_>) {
-        let place = (body.chat_id, body.sequence);
-        let content = (body.message_id, body.sender_id, fingerprint(body.content.as_ref()));
-        let before = self.checks.deliveries().contents.insert(place, content);
+    /// Checks that an entry that is pushed again, because its event was processed again, is the same entry. A message may
+    /// have been edited meanwhile.
+    fn look_at_repeated(&self, entry: PushedEntry) {
+        let PushedEntry { chat_id, sequence, .. } = entry;
+        let before = self.checks.deliveries().contents.insert((chat_id, sequence), entry);
         if let Some(before) = before {
-            self.check(Invariant::ReplaySafe, before == content, || {
-                format!("{} of {} was pushed as {before:?}, and now as {content:?}", body.sequence, body.chat_id)
+            let is_same = (before.message_id, before.author) == (entry.message_id, entry.author)
+                && (before.content == entry.content || before.is_edited || entry.is_edited);
+            self.check(Invariant::ReplaySafe, is_same, || {
+                format!("{sequence} of {chat_id} was pushed as {before:?}, and now as {entry:?}")
             });
         }
     }
@@ -70,11 +112,13 @@ impl World {
         let mut deliveries = self.checks.deliveries();
         for push in pushes {
             let Ok(text) = str::from_utf8(&push.frame) else { continue };
-            let Ok(Outbound { frame: ServerFrame::Message(body), .. }) = Outbound::parse(text) else { continue };
+            let Some(entry) = Outbound::parse(text).ok().and_then(|outbound| PushedEntry::of(&outbound.frame)) else {
+                continue;
+            };
             for (connection, open) in &mut deliveries.connections {
                 let is_meant = *open.gateway == *gateway.0 && push.recipients.contains(&open.user_id);
                 if is_meant && push.except != Some(*connection) {
-                    open.unwritten.insert((body.chat_id, body.sequence));
+                    open.unwritten.insert((entry.chat_id, entry.sequence));
                 }
             }
         }
@@ -142,15 +186,18 @@ impl World {
         }
         let skew = self.plan.skew_bound();
         for record in records {
-            let EventBody::MessagePersisted { message, origin_connection_id } = &record.event.body else { continue };
-            if message.expires_at.is_some_and(|at| at <= self.clock.now() + Duration::from_secs(10) + skew) {
+            let Some(entry) = LoggedEntry::of(&record.event.body) else { continue };
+            let LoggedEntry { chat_id, sequence, origin, .. } = entry;
+            // A message may have been deleted since its event was read.
+            let known = self.checks.committed(chat_id, sequence).and_then(|known| known.expires_at);
+            let ends_soon = |at: Timestamp| at <= self.clock.now() + Duration::from_secs(10) + skew;
+            if entry.expires_at.into_iter().chain(known).any(ends_soon) {
                 continue;
             }
-            let (chat_id, sequence) = (message.chat_id, message.sequence);
             let pushed = self.checks.deliveries().pushed.get(&(chat_id, sequence)).cloned().unwrap_or_default();
             for user_id in self.checks.first_members(chat_id) {
                 let stood = |route: &ports::Route| {
-                    Some(route.connection_id) != *origin_connection_id
+                    Some(route.connection_id) != origin
                         && self.clock.now().since(route.connected_at) > began.elapsed() + Duration::from_secs(5) + skew
                 };
                 let is_there = now(routes.routes(user_id)).is_some_and(|routes| routes.iter().any(stood));
@@ -166,33 +213,34 @@ impl World {
     /// Checks a frame on its way to a client.
     pub(crate) fn written(&self, user_id: UserId, connection: ConnectionId, text: &str) {
         let Ok(Outbound { frame, .. }) = Outbound::parse(text) else { return };
-        let chat_id = match &frame {
-            ServerFrame::Message(body) => {
-                if let Some(open) = self.checks.deliveries().connections.get_mut(&connection) {
-                    open.unwritten.remove(&(body.chat_id, body.sequence));
-                }
-                body.chat_id
-            }
+        match &frame {
             ServerFrame::Resync(_) => {
                 if let Some(open) = self.checks.deliveries().connections.get_mut(&connection) {
                     open.unwritten.clear();
                 }
-                return;
             }
-            ServerFrame::TypingIndicator(typing) => {
-                return self.look_at_signal(user_id, typing.chat_id, typing.user_id);
-            }
-            ServerFrame::Receipt(receipt) => return self.look_at_signal(user_id, receipt.chat_id, receipt.user_id),
+            ServerFrame::TypingIndicator(typing) => self.look_at_signal(user_id, typing.chat_id, typing.user_id),
+            ServerFrame::Receipt(receipt) => self.look_at_signal(user_id, receipt.chat_id, receipt.user_id),
             ServerFrame::Error(error) if error.code == protocol::ErrorCode::SlowConsumer => {
                 self.checks.deliveries().warned.insert(connection);
-                return;
             }
-            _ => return,
-        };
+            frame => {
+                if let Some(entry) = PushedEntry::of(frame) {
+                    self.written_entry(user_id, connection, entry);
+                }
+            }
+        }
+    }
+
+    fn written_entry(&self, user_id: UserId, connection: ConnectionId, entry: PushedEntry) {
+        let PushedEntry { chat_id, sequence, .. } = entry;
+        if let Some(open) = self.checks.deliveries().connections.get_mut(&connection) {
+            open.unwritten.remove(&(chat_id, sequence));
+        }
         let (is_member, changed_at) = self.checks.membership(chat_id, user_id);
         let since = changed_at.map_or(Duration::ZERO, |at| at.elapsed());
         self.check(Invariant::OnlyMembersReceive, is_member || since <= leak_max(&self.plan), || {
-            format!("{user_id} gets a message of {chat_id}, which they left {since:?} ago")
+            format!("{user_id} gets {sequence} of {chat_id}, which they left {since:?} ago")
         });
     }
 

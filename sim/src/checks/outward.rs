@@ -5,6 +5,7 @@ use domain::{ChatId, Event, EventBody, EventId, EventNumber, Invariant, Timestam
 use ports::{Clock, DeadLetterStore, Notice, NoticeStore, PushDeviceStore, Record, UndeliveredItem};
 use tokio::time::Instant;
 
+use super::log::LoggedEntry;
 use super::store::now;
 use crate::plan::{PlannedFault, RunPlan, RunShape};
 use crate::world::World;
@@ -32,9 +33,8 @@ impl World {
     /// Records an event that is in the log.
     pub(crate) fn logged(&self, event: &Event) {
         let mut outward = self.checks.outward();
-        if let EventBody::MessagePersisted { message, .. } = &event.body {
-            outward.ends.extend(message.expires_at.map(|at| (event.event_id, at)));
-        }
+        let expires_at = LoggedEntry::of(&event.body).and_then(|entry| entry.expires_at);
+        outward.ends.extend(expires_at.map(|at| (event.event_id, at)));
         if let Some(number) = event.event_number {
             outward.logged.entry(event.body.chat_id()).or_default().insert(number, event.event_id);
         }

@@ -1,9 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{ChatId, ChatType, ClientMessageId, Invariant, MessageId, Role, Sequence, Timestamp, UserId, Watermarks};
+use domain::{
+    ChatId, ChatType, ClientMessageId, Invariant, MessageId, Role, Sequence, Timestamp, UpdateAction, UserId,
+    Watermarks,
+};
 use futures_util::FutureExt;
 use memory::MemoryStore;
-use ports::{AppendOutcome, ChatReader, Clock, MessageReader, NewMessage, Page, PageBounds, WatermarkStore};
+use ports::{AppendOutcome, ChatReader, Clock, MessageReader, NewEntry, Page, PageBounds, WatermarkStore};
 use tokio::time::Instant;
 
 use crate::trace::{TraceActor, TraceEvent};
@@ -21,7 +24,7 @@ pub(crate) struct StoreObservations {
 
 #[derive(Default)]
 struct ChatObservations {
-    messages: BTreeMap<Sequence, CommittedMessage>,
+    entries: BTreeMap<Sequence, CommittedEntry>,
     sends: BTreeMap<(UserId, ClientMessageId), (MessageId, Sequence)>,
     head: Sequence,
     /// The highest sequence that any client received.
@@ -39,22 +42,43 @@ struct ChatObservations {
 }
 
 impl ChatObservations {
-    /// The messages above a sequence. Those of a chat without members have expired: the last member took them along.
-    fn range(&self, after: Sequence) -> impl Iterator<Item = (Sequence, CommittedMessage)> {
+    /// The entries above a sequence. Those of a chat without members have expired: the last member took them along.
+    fn range(&self, after: Sequence) -> impl Iterator<Item = (Sequence, CommittedEntry)> {
         let is_abandoned = self.members.is_empty() && !self.memberships.is_empty();
-        self.messages.range(after.next()..).map(move |(sequence, known)| {
+        self.entries.range(after.next()..).map(move |(sequence, known)| {
             let expires_at = if is_abandoned { Some(beginning()) } else { known.expires_at };
-            (*sequence, CommittedMessage { expires_at, ..*known })
+            (*sequence, CommittedEntry { expires_at, ..*known })
         })
+    }
+
+    /// When a new entry expires. An update expires with its message, and a deletion ends the message.
+    fn expiry_of(&mut self, entry: &NewEntry) -> Option<Timestamp> {
+        match entry {
+            NewEntry::Message(send) => send.ttl.map(|ttl| send.created_at + ttl.as_duration()),
+            NewEntry::Update(update) => {
+                let target = self.entries.get_mut(&update.target)?;
+                if update.action != UpdateAction::Delete {
+                    return target.expires_at;
+                }
+                target.expires_at = Some(update.created_at);
+                target.is_deleted = true;
+                None
+            }
+        }
     }
 }
 
-/// A committed message.
+/// A committed entry: a message, or an update of one.
 #[derive(Clone, Copy)]
-struct CommittedMessage {
-    message_id: MessageId,
-    expires_at: Option<Timestamp>,
+pub(crate) struct CommittedEntry {
+    pub(crate) message_id: MessageId,
+    /// The client's id of the entry.
+    pub(crate) client_message_id: ClientMessageId,
+    pub(crate) expires_at: Option<Timestamp>,
+    is_update: bool,
     is_acked: bool,
+    /// Whether the message was deleted for everyone.
+    pub(crate) is_deleted: bool,
 }
 
 const ALL: PageBounds = PageBounds { count: usize::MAX, bytes: usize::MAX };
@@ -65,27 +89,33 @@ fn beginning() -> Timestamp {
 }
 
 impl World {
-    /// Checks the outcome of a send.
-    pub(crate) fn appended(&self, send: &NewMessage, outcome: AppendOutcome, is_member: bool) {
-        let chat_id = send.chat_id;
+    /// Checks the outcome of an entry.
+    pub(crate) fn appended(&self, entry: &NewEntry, outcome: AppendOutcome, is_member: bool) {
+        let (chat_id, sender_id, client_message_id) = (entry.chat_id(), entry.sender_id(), entry.client_message_id());
         let mut stored = self.checks.stored();
         stored.touched.insert(chat_id);
         let of_chat = stored.chats.entry(chat_id).or_default();
-        let key = (send.sender_id, send.client_message_id);
+        let key = (sender_id, client_message_id);
         match outcome {
             AppendOutcome::New(receipt) => {
                 let (sequence, before) = (receipt.sequence, of_chat.examined);
                 let known = of_chat.sends.insert(key, (receipt.message_id, sequence));
-                let expires_at = send.ttl.map(|ttl| send.created_at + ttl.as_duration());
-                let message = CommittedMessage { message_id: receipt.message_id, expires_at, is_acked: false };
-                of_chat.messages.insert(sequence, message);
+                let committed = CommittedEntry {
+                    message_id: receipt.message_id,
+                    client_message_id,
+                    expires_at: of_chat.expiry_of(entry),
+                    is_update: matches!(entry, NewEntry::Update(_)),
+                    is_acked: false,
+                    is_deleted: false,
+                };
+                of_chat.entries.insert(sequence, committed);
                 drop(stored);
-                self.note(TraceActor::Store, TraceEvent::Committed { chat_id, sequence, sender_id: send.sender_id });
+                self.note(TraceActor::Store, TraceEvent::Committed { chat_id, sequence, sender_id });
                 self.check(Invariant::MembershipCheckUsesAuthority, is_member, || {
-                    format!("{} is no member of {chat_id} and has sequence {sequence}", send.sender_id)
+                    format!("{sender_id} is no member of {chat_id} and has sequence {sequence}")
                 });
                 self.check(Invariant::IdempotencySequenceConsistency, known.is_none(), || {
-                    format!("the send {} in {chat_id} was committed twice, now as {sequence}", send.client_message_id)
+                    format!("the send {client_message_id} in {chat_id} was committed twice, now as {sequence}")
                 });
                 self.check(Invariant::SyncCompleteness, sequence > before, || {
                     format!("{chat_id} gets {sequence} after a page was complete up to {before}")
@@ -97,12 +127,7 @@ impl World {
                 self.check(
                     Invariant::IdempotencySequenceConsistency,
                     known == Some((receipt.message_id, receipt.sequence)),
-                    || {
-                        format!(
-                            "a retry of {} in {chat_id} is answered with {}",
-                            send.client_message_id, receipt.sequence
-                        )
-                    },
+                    || format!("a retry of {client_message_id} in {chat_id} is answered with {}", receipt.sequence),
                 );
             }
             AppendOutcome::Refused(_) => {}
@@ -114,7 +139,7 @@ impl World {
         let mut stored = self.checks.stored();
         let of_chat = stored.chats.entry(chat_id).or_default();
         of_chat.told = of_chat.told.max(sequence);
-        let known = of_chat.messages.get_mut(&sequence).filter(|known| known.message_id == message_id);
+        let known = of_chat.entries.get_mut(&sequence).filter(|known| known.message_id == message_id);
         let is_known = known.map(|known| known.is_acked = true).is_some();
         stored.touched.insert(chat_id);
         drop(stored);
@@ -158,7 +183,7 @@ impl World {
         let (before, told, verified) = (of_chat.head, of_chat.told, of_chat.verified);
         of_chat.head = head;
         of_chat.verified = head;
-        let known: Vec<(Sequence, CommittedMessage)> = of_chat.range(verified).collect();
+        let known: Vec<(Sequence, CommittedEntry)> = of_chat.range(verified).collect();
         let watermarks_before = std::mem::take(&mut of_chat.watermarks);
         of_chat.watermarks = of_members.iter().map(|(user_id, _)| *user_id).zip(watermarks.iter().copied()).collect();
         drop(stored);
@@ -195,17 +220,12 @@ impl World {
         }
     }
 
-    /// Checks that the rows above `verified` are exactly the committed messages.
-    fn look_at_rows(
-        &self,
-        chat_id: ChatId,
-        verified: Sequence,
-        head: Sequence,
-        known: &[(Sequence, CommittedMessage)],
-    ) {
-        let Some(Page { messages, .. }) = now(self.store.after(chat_id, verified, ALL, beginning())) else { return };
-        let rows: BTreeMap<Sequence, MessageId> =
-            messages.iter().map(|message| (message.sequence, message.message_id)).collect();
+    /// Checks that the rows above `verified` are exactly the committed entries.
+    fn look_at_rows(&self, chat_id: ChatId, verified: Sequence, head: Sequence, known: &[(Sequence, CommittedEntry)]) {
+        let Some(page) = now(self.store.after(chat_id, verified, ALL, beginning())) else { return };
+        let messages = page.messages.iter().map(|message| (message.sequence, message.message_id));
+        let updates = page.updates.iter().map(|update| (update.sequence, update.update_id));
+        let rows: BTreeMap<Sequence, MessageId> = messages.chain(updates).collect();
         let last = rows.last_key_value().map_or(Sequence::ZERO, |(sequence, _)| *sequence);
         self.check(Invariant::SequenceMonotonicity, last <= head, || {
             format!("{chat_id} has a message at {last} above its head {head}")
@@ -214,7 +234,7 @@ impl World {
             format!("{chat_id} has a message at 0")
         });
         let clock = self.clock.now();
-        let known: BTreeMap<Sequence, CommittedMessage> = known.iter().copied().collect();
+        let known: BTreeMap<Sequence, CommittedEntry> = known.iter().copied().collect();
         for n in verified.0 + 1..=head.0.max(last.0) {
             let sequence = Sequence(n);
             let (row, known) = (rows.get(&sequence), known.get(&sequence));
@@ -259,7 +279,7 @@ impl super::Checks {
         let mut stored = self.stored();
         let Some(of_chat) = stored.chats.get_mut(&chat_id) else { return };
         for (sequence, expires_at) in ends {
-            if let Some(known) = of_chat.messages.get_mut(&sequence) {
+            if let Some(known) = of_chat.entries.get_mut(&sequence) {
                 known.expires_at = expires_at;
             }
         }
@@ -268,13 +288,15 @@ impl super::Checks {
     /// The last message of a chat whose acknowledgement a client has received.
     pub(crate) fn last_acked(&self, chat_id: ChatId) -> Option<(Sequence, MessageId)> {
         let stored = self.stored();
-        let acked = stored.chats.get(&chat_id)?.messages.iter().rev().find(|(_, known)| known.is_acked);
+        let entries = &stored.chats.get(&chat_id)?.entries;
+        let acked = entries.iter().rev().find(|(_, known)| known.is_acked && !known.is_update);
         acked.map(|(sequence, known)| (*sequence, known.message_id))
     }
 
-    /// Whether a process has tried to commit a send before this attempt.
-    pub(crate) fn is_attempted(&self, send: &NewMessage) -> bool {
-        !self.stored().attempted.insert((send.chat_id, send.sender_id, send.client_message_id))
+    /// Whether a process has tried to commit an entry before this attempt.
+    pub(crate) fn is_attempted(&self, entry: &NewEntry) -> bool {
+        let key = (entry.chat_id(), entry.sender_id(), entry.client_message_id());
+        !self.stored().attempted.insert(key)
     }
 
     /// Schedules a chat to be checked after the next write.
@@ -288,6 +310,13 @@ impl super::Checks {
         let of_chat = stored.chats.get(&chat_id);
         let is_member = of_chat.is_some_and(|of_chat| of_chat.members.contains(&user_id));
         (is_member, of_chat.and_then(|of_chat| of_chat.changed_at.get(&user_id).copied()))
+    }
+
+    /// The users who were members of a chat and are not any more.
+    pub(crate) fn former_members(&self, chat_id: ChatId) -> Vec<UserId> {
+        let stored = self.stored();
+        let Some(of_chat) = stored.chats.get(&chat_id) else { return vec![] };
+        of_chat.changed_at.keys().copied().filter(|user_id| !of_chat.members.contains(user_id)).collect()
     }
 
     /// The original members of a chat who never left.
@@ -306,23 +335,28 @@ impl super::Checks {
         stored.chats.get(&chat_id).is_some_and(|of_chat| of_chat.memberships.contains(&members))
     }
 
-    /// The committed message at a sequence, and its expiry time.
-    pub(crate) fn committed(&self, chat_id: ChatId, sequence: Sequence) -> Option<(MessageId, Option<Timestamp>)> {
+    /// The committed entry at a sequence.
+    pub(crate) fn committed(&self, chat_id: ChatId, sequence: Sequence) -> Option<CommittedEntry> {
         let stored = self.stored();
         let of_chat = stored.chats.get(&chat_id)?;
-        let (_, known) =
-            of_chat.range(Sequence(sequence.0.checked_sub(1)?)).next().filter(|(at, _)| *at == sequence)?;
-        Some((known.message_id, known.expires_at))
+        let (at, known) = of_chat.range(Sequence(sequence.0.checked_sub(1)?)).next()?;
+        (at == sequence).then_some(known)
     }
 
-    /// Whether a chat has messages above a sequence that have not expired.
+    /// Whether a chat has entries above a sequence that have not expired.
     pub(crate) fn has_beyond(&self, chat_id: ChatId, after: Sequence, now: Timestamp) -> bool {
         let stored = self.stored();
         let mut beyond = stored.chats.get(&chat_id).into_iter().flat_map(|of_chat| of_chat.range(after));
         beyond.any(|(_, known)| known.expires_at.is_none_or(|at| at > now))
     }
 
-    /// All committed messages.
+    /// The number of committed messages.
+    pub(crate) fn message_count(&self) -> usize {
+        let stored = self.stored();
+        stored.chats.values().flat_map(|of_chat| of_chat.entries.values()).filter(|known| !known.is_update).count()
+    }
+
+    /// All committed entries.
     pub(crate) fn all_committed(&self) -> Vec<(ChatId, Sequence, Option<Timestamp>)> {
         let stored = self.stored();
         let of_chat = |(chat_id, of_chat): (&ChatId, &ChatObservations)| {
@@ -340,15 +374,26 @@ impl super::Checks {
         let clock = world.clock.now();
         let margin = world.plan.skew_bound();
         let shown: BTreeSet<Sequence> = page.messages.iter().map(|message| message.sequence).collect();
-        for message in truth.messages.iter().filter(|message| message.sequence <= page.examined) {
-            let may_be_gone = message.expires_at.is_some_and(|at| at <= clock + margin);
-            let is_shown = shown.contains(&message.sequence);
+        let updates: BTreeSet<Sequence> = page.updates.iter().map(|update| update.sequence).collect();
+        let of_messages = truth.messages.iter().map(|message| (message.sequence, message.expires_at));
+        let of_updates = truth.updates.iter().map(|update| (update.sequence, update.expires_at));
+        for (sequence, expires_at) in of_messages.chain(of_updates) {
+            if sequence > page.examined {
+                continue;
+            }
+            let may_be_gone = expires_at.is_some_and(|at| at <= clock + margin);
+            let is_shown = shown.contains(&sequence) || updates.contains(&sequence);
             world.check(Invariant::SyncCompleteness, is_shown || may_be_gone, || {
-                format!("a page of {chat_id} from {after} to {} leaves out {}", page.examined, message.sequence)
+                format!("a page of {chat_id} from {after} to {} leaves out {sequence}", page.examined)
             });
-            if let Some(at) = message.expires_at {
-                world.check(Invariant::ExpiredNeverRead, !is_shown || at + margin > clock, || {
-                    format!("{} of {chat_id} expired at {at} and is shown at {clock}", message.sequence)
+        }
+        for message in page.messages.iter().chain(&page.updated) {
+            let sequence = message.sequence;
+            // A deleted message has an expiry, whatever its row says.
+            let known = self.committed(chat_id, sequence).and_then(|known| known.expires_at);
+            if let Some(at) = message.expires_at.into_iter().chain(known).min() {
+                world.check(Invariant::ExpiredNeverRead, at + margin > clock, || {
+                    format!("{sequence} of {chat_id} expired at {at} and is shown at {clock}")
                 });
             }
         }

@@ -78,6 +78,10 @@ impl RunState {
                 let path = format!("/contacts/{}", self.users[user]);
                 self.call(client, method, path, None, |_, _| {});
             }
+            ClientAction::Update { client, chat, name, kind, pick } => {
+                command(client, DeviceCommand::Update { chat_id: self.chats[chat], name, kind, pick });
+            }
+            ClientAction::RepeatUpdate { client } => command(client, DeviceCommand::RepeatUpdate),
             ClientAction::LookUp { client, chat } => self.look_up(client, self.chats[chat]),
             ClientAction::Delete { client, erases } => {
                 let body = json!({ "confirm": self.client(client).user_id, "erase_messages": erases });
@@ -100,7 +104,7 @@ impl RunState {
             }
             Some((404, _)) => {
                 let gone_from = world.clock.now() + world.plan.skew_bound();
-                let expires_at = world.checks.committed(chat_id, sequence).and_then(|(_, expires_at)| expires_at);
+                let expires_at = world.checks.committed(chat_id, sequence).and_then(|known| known.expires_at);
                 let may_be_gone = expires_at.is_some_and(|at| at <= gone_from) || world.lagged(message_id, began);
                 world.check(Invariant::AckImpliesPersistence, may_be_gone, || {
                     format!("{message_id} was acknowledged as {sequence} of {chat_id}, and is not found by its id")

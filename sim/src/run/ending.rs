@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{RunOutcome, RunState};
 use crate::client::{DeviceCommand, DeviceState};
+use crate::copies::{CopyState, update_fingerprint};
 use crate::plan::{PlannedFault, RunShape};
 use crate::world::World;
 
@@ -44,7 +45,7 @@ impl RunState {
             self.note_panic(&running.process);
             busy += running.services.gateway.as_ref().map_or(0, |gateway| gateway.hub.became_busy());
         }
-        let messages = world.checks.all_committed().len() as u64;
+        let messages = world.checks.message_count() as u64;
         let lasted = world.began.elapsed();
         let trace = std::mem::take(&mut *world.trace());
         let findings = world.checks.findings().clone();
@@ -65,7 +66,16 @@ impl RunState {
             client_message_id: Some(message.client_message_id),
             content: fingerprint(message.body.content.as_str()),
         });
-        let page = Page { after: Sequence::ZERO, through: page.head, is_last: true, messages: messages.collect() };
+        let updates = page.updates.iter().map(|update| Seen {
+            sequence: update.sequence,
+            message_id: update.update_id,
+            sender_id: update.user_id,
+            client_message_id: Some(update.client_message_id),
+            content: update_fingerprint((&update.kind).into(), update.target, update.kind.reaction()),
+        });
+        let mut entries: Vec<Seen> = messages.chain(updates).collect();
+        entries.sort_by_key(|seen| seen.sequence);
+        let page = Page { after: Sequence::ZERO, through: page.head, is_last: true, messages: entries };
         world.observe(&Entry {
             at: began_at,
             client: self.client(0),
@@ -112,6 +122,9 @@ impl RunState {
                 world.check(Invariant::ConflictResolution, holds, || {
                     format!("a client of {user_id} is at {watermark} of {chat_id}, the store at {}", head.sequence)
                 });
+                if holds {
+                    self.look_at_copies(*chat_id, standing).await;
+                }
                 if standing.connections > 1 {
                     world.check(Invariant::ReconnectHeals, holds, || {
                         format!("a client of {user_id} came back and is at {watermark} of {chat_id}")
@@ -132,6 +145,27 @@ impl RunState {
             }
         }
         self.look_at_unrouted(&unrouted).await;
+    }
+
+    /// Checks that a client with all entries of a chat has the stored state of each message that it has shown.
+    async fn look_at_copies(&self, chat_id: ChatId, standing: &DeviceState) {
+        let world = &self.world;
+        let Some(copies) = standing.copies.get(&chat_id) else { return };
+        let all = PageBounds { count: usize::MAX, bytes: usize::MAX };
+        let Ok(page) = world.store.after(chat_id, Sequence::ZERO, all, world.clock.now()).await else { return };
+        for (sequence, copy) in copies {
+            let stored = page.messages.iter().find(|message| message.sequence == *sequence);
+            let known = world.checks.committed(chat_id, *sequence);
+            let state = match (stored, known) {
+                (_, Some(known)) if known.is_deleted => CopyState::Deleted,
+                (Some(message), _) => CopyState::of_stored(message),
+                (None, _) => continue,
+            };
+            world.check(Invariant::ConvergentState, copy.state == state, || {
+                let user_id = standing.user_id;
+                format!("a client of {user_id} has {sequence} of {chat_id} as {:?}, and it is {state:?}", copy.state)
+            });
+        }
     }
 
     /// Checks connections without a route again. A connection that the server is closing has no route, and its client

@@ -60,6 +60,14 @@ found! {
     changes_forgotten ChangesForgotten,
     webhook_commits_first WebhookCommitsFirst,
     webhook_unordered WebhookUnordered,
+    updates_not_synced UpdatesNotSynced,
+    update_forgotten UpdateForgotten,
+    update_twice UpdateTwice,
+    older_copy_kept OlderCopyKept,
+    deletion_keeps_content DeletionKeepsContent,
+    updates_to_former_members UpdatesToFormerMembers,
+    reactions_drift ReactionsDrift,
+    edit_by_any_member EditByAnyMember,
 }
 
 fn is_found(bug: Bug) {
@@ -86,6 +94,7 @@ const CONTROLLED: &[Invariant] = &[
     Invariant::PartitionKeyDistributed,
     Invariant::OutwardAtLeastOnce,
     Invariant::WebhookKeepsOrder,
+    Invariant::ConvergentState,
 ];
 
 #[test]

@@ -376,8 +376,8 @@ fn unread_counts_messages_of_others_above_the_read_watermark() {
     finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 2\n {stored}"));
     // An update is unread for nobody.
     let updated = "ann1 updates u\n ann1 acked u 3\n bob1 asks\n";
-    fine(&format!("{sent} bob1 shown 2 0 0 1\n {updated} bob1 shown 3 0 0 1\n {stored}"));
     let all = "reader stored 0 3 last a=1 b=2 u=3";
+    fine(&format!("{sent} bob1 shown 2 0 0 1\n {updated} bob1 shown 3 0 0 1\n {all}"));
     finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} {updated} bob1 shown 3 0 0 2\n {all}"));
     // A message that expired before any client saw it still counted as unread for a while.
     let expiring = "ann1 sends x ttl 1\n bob1 asks\n";

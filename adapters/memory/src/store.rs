@@ -91,6 +91,8 @@ struct MemoryStoreState {
     /// Events pending for a separate log; `None` if the log is part of the store.
     outbox: Option<outbox::PendingEvents>,
     log: BTreeMap<Position, Arc<Event>>,
+    /// The updates in the log that have expired. Only audits read them: nothing else says why their sequences are empty.
+    expired_updates: BTreeSet<Position>,
     /// The end of the log: one past the last event ever logged.
     log_end: Position,
     /// The next position of each consumer group.
@@ -163,6 +165,7 @@ impl MemoryStore {
             deletions: BTreeMap::new(),
             outbox,
             log: BTreeMap::new(),
+            expired_updates: BTreeSet::new(),
             log_end: Position(0),
             consumed: BTreeMap::new(),
             import: None,

@@ -77,13 +77,18 @@ fn entry() -> impl Strategy<Value = EntryChoice> {
     ]
 }
 
+/// One chat more often than the others, so that many updates find their message.
+fn busy_chat() -> impl Strategy<Value = u8> {
+    select(vec![0, 0, 0, 1, 2, 3, 4, 5])
+}
+
 fn operation() -> impl Strategy<Value = StoreOperation> {
     use StoreOperation::*;
     let few = || 0u8..3;
     prop_oneof![
         2 => (few(), few(), few()).prop_map(|(chat, owner, member)| CreateGroup { chat, owner, member }),
         1 => (few(), few()).prop_map(|(one, other)| CreateDirect { one, other }),
-        20 => proptest::collection::vec((select(vec![0u8, 0, 0, 1, 2, 3, 4, 5]), few(), 0u8..40, entry()), 1..12).prop_map(Commit),
+        20 => proptest::collection::vec((busy_chat(), few(), 0u8..40, entry()), 1..12).prop_map(Commit),
         5 => (0u8..6, few(), 0u8..8, few())
             .prop_map(|(chat, actor, command, target)| Apply { chat, actor, command, target }),
         3 => (few(), 0u8..6, any::<bool>(), 0u64..10)

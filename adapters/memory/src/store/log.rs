@@ -41,7 +41,9 @@ impl EventLog for MemoryStore {
     }
 
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
-        Ok(self.transaction(|state| state.log.get(&position).cloned()))
+        Ok(self.transaction(|state| {
+            state.log.get(&position).filter(|_| !state.expired_updates.contains(&position)).cloned()
+        }))
     }
 }
 
@@ -83,7 +85,8 @@ impl MemoryStoreState {
 
     fn records(&self, from: Position) -> Vec<Record> {
         let record = |(position, event): (&Position, &Arc<Event>)| Record { position: *position, event: event.clone() };
-        self.log.range(from..).take(BATCH_LEN_MAX).map(record).collect()
+        let left = self.log.range(from..).filter(|(position, _)| !self.expired_updates.contains(position));
+        left.take(BATCH_LEN_MAX).map(record).collect()
     }
 }
 

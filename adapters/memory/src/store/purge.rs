@@ -42,9 +42,13 @@ impl MemoryStoreState {
         }
         self.log.retain(|_, event| match &event.body {
             EventBody::MessagePersisted { message, .. } => !purged.contains(&(message.chat_id, message.sequence)),
-            // The record of an expired update stays, without content: nothing else says why its sequence is empty.
             _ => true,
         });
+        let updates = self.log.iter().filter(|(_, event)| match &event.body {
+            EventBody::MessageUpdated { update, .. } => update.is_expired(now),
+            _ => false,
+        });
+        self.expired_updates.extend(updates.map(|(position, _)| *position));
         for event in self.log.values_mut() {
             if let EventBody::MessageUpdated { update, message: Some(_), .. } = &event.body
                 && purged.contains(&(update.chat_id, update.target))

@@ -170,7 +170,7 @@ export interface components {
             sender_id: components["schemas"]["UserId"];
             /** Format: int64 */
             sequence: number;
-            state?: null | components["schemas"]["StateBody"];
+            state?: components["schemas"]["StateBody"] | null;
         };
         /** @description Payload of `message_expired`. */
         MessageExpired: {
@@ -193,10 +193,10 @@ export interface components {
         MessageId: string;
         /** @description Payload of `message_updated`. */
         MessageUpdated: {
+            message?: components["schemas"]["Message"] | null;
             update: components["schemas"]["UpdateBody"];
-            message?: null | components["schemas"]["Message"];
         };
-        /** @description A message was edited or deleted, or a member reacted to it. */
+        /** @description A member edited or deleted a message, or reacted to it. */
         MessageUpdatedFrame: {
             payload: components["schemas"]["MessageUpdated"];
             /** @constant */
@@ -251,11 +251,11 @@ export interface components {
         };
         /** @description A reaction to a message, with the number of members who have it. */
         ReactionBody: {
-            reaction: string;
             /** Format: int32 */
             count: number;
             /** @description Whether the reader has it. Absent in pushes and in a sync: there the updates say who reacted. */
             mine?: boolean | null;
+            reaction: string;
         };
         /** @description Payload of `reauth`. */
         Reauth: {
@@ -366,22 +366,22 @@ export interface components {
          */
         StateBody: {
             /**
-             * Format: int64
-             * @description The sequence of the last update.
+             * Format: int32
+             * @description The number of edits.
              */
-            revision: number;
+            edit_count?: number | null;
             /**
              * Format: date-time
              * @description The time of the last edit.
              */
             edited_at?: string;
-            /**
-             * Format: int32
-             * @description The number of edits.
-             */
-            edit_count?: number | null;
             /** @description The reactions, in the order of their first use. */
             reactions?: components["schemas"]["ReactionBody"][];
+            /**
+             * Format: int64
+             * @description The sequence of the last update.
+             */
+            revision: number;
         };
         /** @description Payload of `sync_request`. */
         SyncRequest: {
@@ -416,10 +416,10 @@ export interface components {
              * @description The first sequence that was not examined; present if `has_more`.
              */
             next_sequence?: number;
-            /** @description The updates of messages in this range of sequences. */
-            updates?: components["schemas"]["UpdateBody"][];
             /** @description The messages of these updates that are not in `messages`, in their current state; deleted ones are absent. */
             updated_messages?: components["schemas"]["Message"][];
+            /** @description The updates of messages in this range of sequences. */
+            updates?: components["schemas"]["UpdateBody"][];
         };
         /** @description A page of missed messages. */
         SyncResponseFrame: {
@@ -461,6 +461,16 @@ export interface components {
         /** @description An update of a message, with a sequence of its own among the messages of the chat. */
         UpdateBody: {
             chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: uuid
+             * @description Present only on the own devices of the user who made the update.
+             */
+            client_message_id?: string;
+            /** Format: date-time */
+            created_at: string;
+            kind: components["schemas"]["UpdateKind"];
+            /** @description The reaction that was added or removed. */
+            reaction?: string;
             /** Format: int64 */
             sequence: number;
             /**
@@ -469,16 +479,6 @@ export interface components {
              */
             target_sequence: number;
             user_id: components["schemas"]["UserId"];
-            kind: components["schemas"]["UpdateKind"];
-            /** @description The reaction that was added or removed. */
-            reaction?: string;
-            /** Format: date-time */
-            created_at: string;
-            /**
-             * Format: uuid
-             * @description Present only on the own devices of the user who made the update.
-             */
-            client_message_id?: string;
         };
         /**
          * @description What an update did to its message. Later versions may add kinds, which clients ignore.
@@ -487,18 +487,13 @@ export interface components {
         UpdateKind: "edited" | "deleted" | "reacted" | "unreacted";
         /** @description Payload of `update_message`. */
         UpdateMessage: {
+            action: components["schemas"]["ActionName"];
+            chat_id: components["schemas"]["ChatId"];
             /**
              * Format: uuid
              * @description The sender's id for the update, the same on every retry.
              */
             client_message_id: string;
-            chat_id: components["schemas"]["ChatId"];
-            /**
-             * Format: int64
-             * @description The sequence of the message.
-             */
-            sequence: number;
-            action: components["schemas"]["ActionName"];
             /** @description Of `edit`: 1 to 4096 bytes of UTF-8 without NUL. */
             content?: string | null;
             content_type?: components["schemas"]["ContentType"] | null;
@@ -508,13 +503,18 @@ export interface components {
             } | null;
             /** @description Of `react` and `unreact`: an emoji or a short code of 1 to 64 bytes without spaces. */
             reaction?: string | null;
+            /**
+             * Format: int64
+             * @description The sequence of the message.
+             */
+            sequence: number;
         };
         /** @description Edits or deletes a message, or reacts to it. */
         UpdateMessageFrame: {
             payload: components["schemas"]["UpdateMessage"];
+            request_id: components["schemas"]["RequestId"];
             /** @constant */
             type: "update_message";
-            request_id: components["schemas"]["RequestId"];
         };
         /** @description The id of a user. */
         UserId: string;

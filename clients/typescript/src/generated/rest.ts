@@ -451,8 +451,8 @@ export interface paths {
         };
         /**
          * The messages of a chat, newest first; with `after`, oldest first from there.
-         * @description Pages omit expired messages, and end before `limit` when their messages reach 512 KiB. `before`, `after` and `cursor`
-         *     exclude each other. Only the caller's own messages have a `status`.
+         * @description Pages omit expired and deleted messages, and the sequences of updates. They end before `limit` when their messages
+         *     reach 512 KiB. `before`, `after` and `cursor` exclude each other. Only the caller's own messages have a `status`.
          */
         get: operations["history"];
         put?: never;
@@ -477,7 +477,7 @@ export interface paths {
         };
         /**
          * The messages around one sequence of a chat, oldest first: half of the page lies before it.
-         * @description A target that has expired leaves a gap; a sequence above the head is `INVALID_SEQUENCE`.
+         * @description A target that has expired, was deleted or is an update leaves a gap; a sequence above the head is `INVALID_SEQUENCE`.
          */
         get: operations["around"];
         put?: never;
@@ -498,11 +498,19 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Deletes a message for everyone, as the `update_message` frame does. */
+        /**
+         * Deletes a message for everyone, as the `update_message` frame does.
+         * @description Authors delete their messages up to `messages.update_window_seconds` after the send. The owner and the admins of a
+         *     group delete any message at any time. The content is erased like that of an expired message.
+         */
         delete: operations["delete_message"];
         options?: never;
         head?: never;
-        /** Edits a message of the caller, as the `update_message` frame does. */
+        /**
+         * Edits a message of the caller, as the `update_message` frame does.
+         * @description The new content, content type and metadata replace the old ones, which are not kept. Authors edit their messages up
+         *     to `messages.update_window_seconds` after the send. The `sequence` of the answer is that of the update.
+         */
         patch: operations["edit_message"];
         trace?: never;
     };
@@ -513,7 +521,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The members who reacted to a message, with their reactions, by id. */
+        /**
+         * The members who reacted to a message, with their reactions, by id.
+         * @description Members who have left the chat since are included. Messages have the counts in `state.reactions`.
+         */
         get: operations["reactions"];
         put?: never;
         post?: never;
@@ -531,10 +542,17 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Adds a reaction of the caller to a message, as the `update_message` frame does. */
+        /**
+         * Adds a reaction of the caller to a message, as the `update_message` frame does.
+         * @description A member has at most 10 reactions on a message, and a message at most 20 different ones. A second request for the
+         *     same reaction with another `client_message_id` is `CONFLICT`.
+         */
         put: operations["add_reaction"];
         post?: never;
-        /** Removes a reaction of the caller from a message, as the `update_message` frame does. */
+        /**
+         * Removes a reaction of the caller from a message, as the `update_message` frame does.
+         * @description A reaction that the caller does not have is `NOT_FOUND`.
+         */
         delete: operations["remove_reaction"];
         options?: never;
         head?: never;
@@ -767,7 +785,7 @@ export interface paths {
         };
         /**
          * One message by its id, for members of its chat.
-         * @description With the chat that it is in. A message that has expired is not found.
+         * @description With the chat that it is in. A message that has expired or was deleted is not found.
          */
         get: operations["message"];
         put?: never;
@@ -1230,6 +1248,7 @@ export interface components {
                 sender_id: components["schemas"]["UserId"];
                 /** Format: int64 */
                 sequence: number;
+                state?: components["schemas"]["StateBody"] | null;
             } & {
                 /** @description Present only on the caller's own messages. */
                 status?: components["schemas"]["MessageStatus"];
@@ -1703,7 +1722,7 @@ export interface components {
             sender_id: components["schemas"]["UserId"];
             /** Format: int64 */
             sequence: number;
-            state?: null | components["schemas"]["StateBody"];
+            state?: components["schemas"]["StateBody"] | null;
         } & {
             /** @description Present only on the caller's own messages. */
             status?: components["schemas"]["MessageStatus"];
@@ -1796,9 +1815,9 @@ export interface components {
             /** @description The members who reacted to a message. */
             data: {
                 chat_id: components["schemas"]["ChatId"];
+                members: components["schemas"]["Reactor"][];
                 /** Format: int64 */
                 sequence: number;
-                members: components["schemas"]["Reactor"][];
             };
             /** @description How to get the next page. */
             pagination: components["schemas"]["Pagination"];
@@ -1990,23 +2009,23 @@ export interface components {
         };
         /** @description A reaction to a message, with the number of members who have it. */
         ReactionBody: {
-            reaction: string;
             /** Format: int32 */
             count: number;
             /** @description Whether the reader has it. Absent in pushes and in a sync: there the updates say who reacted. */
             mine?: boolean | null;
+            reaction: string;
         };
         /** @description The members who reacted to a message. */
         Reactions: {
             chat_id: components["schemas"]["ChatId"];
+            members: components["schemas"]["Reactor"][];
             /** Format: int64 */
             sequence: number;
-            members: components["schemas"]["Reactor"][];
         };
         /** @description A member who reacted, with their reactions in the order in which they added them. */
         Reactor: {
-            user_id: components["schemas"]["UserId"];
             reactions: string[];
+            user_id: components["schemas"]["UserId"];
         };
         /** @description The number of members that have received and read a message. */
         Receipts: {
@@ -2110,10 +2129,18 @@ export interface components {
             history_page_max: number;
             lookup_numbers_max: number;
             metadata_bytes_max: number;
+            reaction_bytes_max: number;
+            /** @description Different reactions on a message. */
+            reaction_kinds_max: number;
+            /** @description Reactions of a member on a message. */
+            reactions_per_user_max: number;
             sync_page_max: number;
             /** Format: int64 */
             ttl_seconds_max: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description The age in seconds up to which authors edit and delete their messages; 0 means unlimited.
+             */
             update_window_seconds: number;
         };
         /** @description One login of one device. */
@@ -2159,22 +2186,22 @@ export interface components {
          */
         StateBody: {
             /**
-             * Format: int64
-             * @description The sequence of the last update.
+             * Format: int32
+             * @description The number of edits.
              */
-            revision: number;
+            edit_count?: number | null;
             /**
              * Format: date-time
              * @description The time of the last edit.
              */
             edited_at?: string;
-            /**
-             * Format: int32
-             * @description The number of edits.
-             */
-            edit_count?: number | null;
             /** @description The reactions, in the order of their first use. */
             reactions?: components["schemas"]["ReactionBody"][];
+            /**
+             * Format: int64
+             * @description The sequence of the last update.
+             */
+            revision: number;
         };
         /** @description The tokens with which a device acts for its user. */
         Tokens: {
@@ -2248,6 +2275,16 @@ export interface components {
         };
         /** @description `CONFLICT`: The request conflicts with the current state. */
         Conflict: {
+            headers: {
+                "X-Request-ID": components["headers"]["X-Request-ID"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description `CONFLICT`: The request conflicts with the current state. `IDEMPOTENCY_KEY_REUSED`: The idempotency key was used for a different request. */
+        ConflictOrIdempotencyKeyReused: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
                 [name: string]: unknown;
@@ -3526,14 +3563,21 @@ export interface operations {
                 /**
                  * @description The caller's id for the update, the same on every retry. Without one, the server generates one, and a retry is
                  *     another update.
+                 * @example d50b8c36-7e24-4f91-a86d-29f1e3b7c045
                  */
                 client_message_id?: string | null;
             };
             header?: never;
             path: {
-                /** @description The chat. */
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D36Y4MC2G8JT5XN7D1RECT
+                 */
                 chat_id: components["schemas"]["ChatId"];
-                /** @description The sequence of the message. */
+                /**
+                 * @description The sequence of the message.
+                 * @example 1
+                 */
                 sequence: number;
             };
             cookie?: never;
@@ -3543,18 +3587,21 @@ export interface operations {
             /** @description The deletion is durable */
             200: {
                 headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Data_SendMessageAck"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
-            413: components["responses"]["MessageTooLarge"];
-            422: components["responses"]["InvalidSequence"];
+            409: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
@@ -3565,9 +3612,15 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The chat. */
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D36Y4MC2G8JT5XN7D1RECT
+                 */
                 chat_id: components["schemas"]["ChatId"];
-                /** @description The sequence of the message. */
+                /**
+                 * @description The sequence of the message.
+                 * @example 1
+                 */
                 sequence: number;
             };
             cookie?: never;
@@ -3581,18 +3634,23 @@ export interface operations {
             /** @description The edit is durable */
             200: {
                 headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Data_SendMessageAck"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["IdempotencyKeyReused"];
             413: components["responses"]["MessageTooLarge"];
-            422: components["responses"]["InvalidSequence"];
+            415: components["responses"]["InvalidContentType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
@@ -3601,24 +3659,38 @@ export interface operations {
     reactions: {
         parameters: {
             query?: {
-                /** @description Members in the page: 20 unless given, at most 100. */
+                /**
+                 * @description Members in the page: 20 unless given, at most 100.
+                 * @example 20
+                 */
                 limit?: number | null;
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string | null;
             };
             header?: never;
             path: {
-                /** @description The chat. */
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D36Y4MC2G8JT5XN7D1RECT
+                 */
                 chat_id: components["schemas"]["ChatId"];
-                /** @description The sequence of the message. */
+                /**
+                 * @description The sequence of the message.
+                 * @example 2
+                 */
                 sequence: number;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description Success */
             200: {
                 headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3629,11 +3701,9 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
-            413: components["responses"]["MessageTooLarge"];
-            422: components["responses"]["InvalidSequence"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
-            503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     add_reaction: {
@@ -3642,16 +3712,26 @@ export interface operations {
                 /**
                  * @description The caller's id for the update, the same on every retry. Without one, the server generates one, and a retry is
                  *     another update.
+                 * @example 3f6a08d1-95c2-4e7b-a0d4-57b1e2c96f83
                  */
                 client_message_id?: string | null;
             };
             header?: never;
             path: {
-                /** @description The chat. */
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D36Y4MC2G8JT5XN7D1RECT
+                 */
                 chat_id: components["schemas"]["ChatId"];
-                /** @description The sequence of the message. */
+                /**
+                 * @description The sequence of the message.
+                 * @example 2
+                 */
                 sequence: number;
-                /** @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces. */
+                /**
+                 * @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces.
+                 * @example 👍
+                 */
                 reaction: string;
             };
             cookie?: never;
@@ -3661,18 +3741,21 @@ export interface operations {
             /** @description The reaction is durable */
             200: {
                 headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Data_SendMessageAck"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
-            413: components["responses"]["MessageTooLarge"];
-            422: components["responses"]["InvalidSequence"];
+            409: components["responses"]["ConflictOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];
@@ -3684,16 +3767,26 @@ export interface operations {
                 /**
                  * @description The caller's id for the update, the same on every retry. Without one, the server generates one, and a retry is
                  *     another update.
+                 * @example a1c95e27-40d8-4b63-9f12-8e6d73b0f54c
                  */
                 client_message_id?: string | null;
             };
             header?: never;
             path: {
-                /** @description The chat. */
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D36Y4MC2G8JT5XN7D1RECT
+                 */
                 chat_id: components["schemas"]["ChatId"];
-                /** @description The sequence of the message. */
+                /**
+                 * @description The sequence of the message.
+                 * @example 2
+                 */
                 sequence: number;
-                /** @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces. */
+                /**
+                 * @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces.
+                 * @example 👍
+                 */
                 reaction: string;
             };
             cookie?: never;
@@ -3703,18 +3796,21 @@ export interface operations {
             /** @description The removal is durable */
             200: {
                 headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Data_SendMessageAck"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
-            413: components["responses"]["MessageTooLarge"];
-            422: components["responses"]["InvalidSequence"];
+            409: components["responses"]["ConflictOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];

@@ -153,7 +153,7 @@ fn new_entry(chat_: u8, author: u8, id: u8, entry_id: MessageId, choice: EntryCh
     let client_message_id = ClientMessageId::from_bytes([id; 16]);
     let body = |other| {
         let content = if other { "other" } else { "content" }.to_owned().try_into().unwrap();
-        Body::new(content, if id % 2 == 0 { ContentType::Text } else { ContentType::Encrypted })
+        Body::new(content, if id.is_multiple_of(2) { ContentType::Text } else { ContentType::Encrypted })
     };
     let reaction = |heart| if heart { "❤️" } else { "👍" }.parse().unwrap();
     let (target, action) = match choice {
@@ -164,7 +164,7 @@ fn new_entry(chat_: u8, author: u8, id: u8, entry_id: MessageId, choice: EntryCh
                 client_message_id,
                 message_id: entry_id,
                 body: body(other),
-                ttl: (id % 5 == 0).then(|| Ttl::from_secs(60).unwrap()),
+                ttl: id.is_multiple_of(5).then(|| Ttl::from_secs(60).unwrap()),
                 ttl_max: None,
                 created_at: now,
                 origin_connection_id: None,
@@ -183,8 +183,8 @@ fn new_entry(chat_: u8, author: u8, id: u8, entry_id: MessageId, choice: EntryCh
         update_id: entry_id,
         target: Sequence(target),
         action,
-        window: (id % 3 == 0).then_some(Duration::from_secs(5)),
-        ttl_max: (id % 7 == 0).then(|| Ttl::from_secs(70).unwrap()),
+        window: id.is_multiple_of(3).then_some(Duration::from_secs(5)),
+        ttl_max: id.is_multiple_of(7).then(|| Ttl::from_secs(70).unwrap()),
         created_at: now,
     };
     update.into()

@@ -501,7 +501,10 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             } | null;
-            /** @description Of `react` and `unreact`: an emoji or a short code of 1 to 64 bytes without spaces. */
+            /**
+             * @description Of `react` and `unreact`: an emoji or a short code of 1 to 64 bytes in Unicode's composed form (NFC), without
+             *     spaces, and without invisible or misleading characters.
+             */
             reaction?: string | null;
             /**
              * Format: int64

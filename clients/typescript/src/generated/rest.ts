@@ -925,8 +925,8 @@ export interface paths {
          *     new user. Devices and contacts are deleted. The rest follows within moments, even after a crash. The caller leaves
          *     every group. A group that they owned passes to the longest-standing admin, or else to the longest-standing member. A
          *     direct chat stays with the other member. Others see `Deleted account` instead of the caller's name. With
-         *     `erase_messages` the caller's messages expire at once, and members receive `message_expired`. A deletion cannot be
-         *     undone.
+         *     `erase_messages` the caller's messages expire at once, and members receive `message_expired`. Reactions to messages of
+         *     others stay. A deletion cannot be undone.
          */
         delete: operations["delete_me"];
         options?: never;
@@ -948,10 +948,10 @@ export interface paths {
         };
         /**
          * Exports all data of the caller as one document.
-         * @description It contains the profile, sessions, devices without their push credentials, pending invitations, contacts, chats with the caller's
-         *     membership, and every unexpired message that the caller sent. Messages of other users are not included; the history
-         *     of each chat has them. The response is streamed: a document without `is_complete` at its end is incomplete. The limit
-         *     is `exports`.
+         * @description It contains the profile, sessions, devices without their push credentials, pending invitations, contacts, chats with
+         *     the caller's membership, every unexpired message that the caller sent, and the caller's edits, deletions and
+         *     reactions. Messages of other users are not included; the history of each chat has them. The response is streamed: a
+         *     document without `is_complete` at its end is incomplete. The limit is `exports`.
          */
         get: operations["export_me"];
         put?: never;
@@ -1524,7 +1524,7 @@ export interface components {
             sessions: components["schemas"]["Session"][];
             user: components["schemas"]["Me"];
         };
-        /** @description A user's membership in a chat, and their messages. */
+        /** @description A user's membership in a chat, their messages, and their updates of messages. */
         ExportedChat: {
             chat_id: components["schemas"]["ChatId"];
             /**
@@ -1536,7 +1536,7 @@ export interface components {
             delivered_sequence: number;
             /** Format: date-time */
             joined_at: string;
-            /** @description The user's own messages, oldest first. The last field, so that messages can be streamed one by one. */
+            /** @description The user's own messages, oldest first. */
             messages: components["schemas"]["Message"][];
             /**
              * Format: date-time
@@ -1554,6 +1554,8 @@ export interface components {
             read_sequence: number;
             role: components["schemas"]["Role"];
             type: components["schemas"]["ChatType"];
+            /** @description The user's edits, deletions and reactions, oldest first, on messages of others too. */
+            updates?: components["schemas"]["UpdateBody"][];
         };
         /** @description A device with push notifications, without its push credentials. */
         ExportedDevice: {
@@ -2220,6 +2222,28 @@ export interface components {
         TokensRefreshed: {
             tokens: components["schemas"]["Tokens"];
         };
+        /** @description An update of a message, with a sequence of its own among the messages of the chat. */
+        UpdateBody: {
+            chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: uuid
+             * @description Present only on the own devices of the user who made the update.
+             */
+            client_message_id?: string;
+            /** Format: date-time */
+            created_at: string;
+            kind: components["schemas"]["UpdateKind"];
+            /** @description The reaction that was added or removed. */
+            reaction?: string;
+            /** Format: int64 */
+            sequence: number;
+            /**
+             * Format: int64
+             * @description The sequence of the message.
+             */
+            target_sequence: number;
+            user_id: components["schemas"]["UserId"];
+        };
         /** @description Body of PATCH `/chats/{chat_id}`; absent fields stay unchanged. */
         UpdateChat: {
             /**
@@ -2229,6 +2253,11 @@ export interface components {
             message_ttl_seconds?: number | null;
             name?: string | null;
         };
+        /**
+         * @description What an update did to its message. Later versions may add kinds, which clients ignore.
+         * @enum {string}
+         */
+        UpdateKind: "edited" | "deleted" | "reacted" | "unreacted";
         /** @description Body of PATCH `/users/me`; absent fields stay unchanged. */
         UpdateMe: {
             display_name?: string | null;
@@ -3729,7 +3758,8 @@ export interface operations {
                  */
                 sequence: number;
                 /**
-                 * @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces.
+                 * @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes in Unicode's composed form (NFC), without
+                 *     spaces, and without invisible or misleading characters.
                  * @example 👍
                  */
                 reaction: string;
@@ -3784,7 +3814,8 @@ export interface operations {
                  */
                 sequence: number;
                 /**
-                 * @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes without spaces.
+                 * @description The reaction, percent-encoded: an emoji or a short code of 1 to 64 bytes in Unicode's composed form (NFC), without
+                 *     spaces, and without invisible or misleading characters.
                  * @example 👍
                  */
                 reaction: string;
@@ -3810,7 +3841,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
-            409: components["responses"]["ConflictOrIdempotencyKeyReused"];
+            409: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServerBusyOrServiceUnavailableOrCounterMissing"];

@@ -146,7 +146,7 @@ bugs! {
         "Of two copies of a message, a client keeps the one with the lower revision.",
     DeletionKeepsContent "deletion-keeps-content" [ExpiredNeverRead ConvergentState] in [Node Fleet] within 100:
         "The content of a deleted message stays in the history and in syncs.",
-    UpdatesToFormerMembers "updates-to-former-members" [OnlyMembersReceive] in [Node Fleet] within 200:
+    UpdatesToFormerMembers "updates-to-former-members" [OnlyMembersReceive] in [Node] within 200:
         "Updates are pushed to users who have left the chat.",
     ReactionsDrift "reactions-drift" [ConvergentState] in [Node Fleet] within 100:
         "The count of a reaction stays when a member removes it.",

@@ -5,6 +5,7 @@
 //! once.
 
 mod delivery;
+mod expired;
 mod log;
 mod outward;
 mod presence;
@@ -25,6 +26,7 @@ pub(crate) use presence::{Appearances, LOOK_INTERVAL};
 pub(crate) use routing::{EXPIRY, Routed};
 pub(crate) use store::StoreObservations;
 
+use self::expired::LogWithExpiredUpdates;
 use crate::plan::RunShape;
 use crate::world::World;
 
@@ -110,9 +112,10 @@ pub(crate) async fn audit_store(world: &World) -> Findings {
     let mut options = audit::AuditOptions::new(world.clock.clone());
     // All delayed work has had time to complete.
     options.overdue_after = std::time::Duration::from_secs(30);
+    let of_fleet = LogWithExpiredUpdates { world };
     let log: &dyn ports::AuditLog = match world.plan.shape {
         RunShape::Node => &world.store,
-        RunShape::Fleet => &*world.log,
+        RunShape::Fleet => &of_fleet,
     };
     audit::audit(&world.store, Some(log), &options, &audit::AtOnce, None).await.unwrap_or_default()
 }

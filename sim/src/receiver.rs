@@ -24,8 +24,8 @@ pub(crate) struct SimReceiver {
     pub(crate) process: Arc<SimProcess>,
 }
 
-/// What a receiver does with a request.
-enum Reaction {
+/// How a receiver handles a request.
+enum ReceiverBehavior {
     Takes,
     /// It takes the request, and its answer is lost.
     TakesSilently,
@@ -37,21 +37,21 @@ enum Reaction {
 }
 
 impl SimReceiver {
-    /// Gets a request to its receiver, which reacts to it.
-    async fn reaction(world: &World) -> Reaction {
+    /// Delivers a request, and returns how its receiver handles it.
+    async fn behavior(world: &World) -> ReceiverBehavior {
         world.travel().await;
         let dice = &world.streams.receiver;
         if world.is_unavailable(Dependency::Receiver) {
-            return Reaction::Sleeps;
+            return ReceiverBehavior::Sleeps;
         }
         if !dice.chance(world.rates().receiver_fails) {
-            return Reaction::Takes;
+            return ReceiverBehavior::Takes;
         }
         match dice.below(0, 4) {
-            0 => Reaction::TakesSilently,
-            1 => Reaction::Refuses,
-            2 => Reaction::IsBusy(dice.below(0, 6)),
-            _ => Reaction::Sleeps,
+            0 => ReceiverBehavior::TakesSilently,
+            1 => ReceiverBehavior::Refuses,
+            2 => ReceiverBehavior::IsBusy(dice.below(0, 6)),
+            _ => ReceiverBehavior::Sleeps,
         }
     }
 }
@@ -61,8 +61,8 @@ impl WebhookTransport for SimReceiver {
     async fn post(&self, body: Bytes, _: &[(&str, String)]) -> Result<(StatusCode, HeaderMap), HttpCallError> {
         let world = self.world.clone();
         let exchange = async move {
-            let reaction = Self::reaction(&world).await;
-            if let Reaction::Takes | Reaction::TakesSilently = reaction {
+            let behavior = Self::behavior(&world).await;
+            if let ReceiverBehavior::Takes | ReceiverBehavior::TakesSilently = behavior {
                 match EventEnvelope::parse(&body) {
                     Ok(envelope) => world.received(&envelope.event),
                     Err(error) => {
@@ -72,17 +72,17 @@ impl WebhookTransport for SimReceiver {
             }
             world.travel().await;
             let mut headers = HeaderMap::new();
-            let status = match reaction {
-                Reaction::Takes => StatusCode::NO_CONTENT,
-                Reaction::Refuses => StatusCode::BAD_REQUEST,
-                Reaction::IsBusy(seconds) => {
+            let status = match behavior {
+                ReceiverBehavior::Takes => StatusCode::NO_CONTENT,
+                ReceiverBehavior::Refuses => StatusCode::BAD_REQUEST,
+                ReceiverBehavior::IsBusy(seconds) => {
                     headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
                     StatusCode::SERVICE_UNAVAILABLE
                 }
-                Reaction::TakesSilently => {
+                ReceiverBehavior::TakesSilently => {
                     return Err(HttpCallError::Unanswered(NoAnswer::Failed("the answer was lost".into())));
                 }
-                Reaction::Sleeps => {
+                ReceiverBehavior::Sleeps => {
                     sleep(PATIENCE).await;
                     return Err(HttpCallError::Unanswered(NoAnswer::Late("the receiver sleeps".into())));
                 }
@@ -103,14 +103,14 @@ impl Notifier for SimReceiver {
         let world = self.world.clone();
         let unavailable = |reason: &str, retry_after| NotifyError::Unavailable { source: reason.into(), retry_after };
         let exchange = async move {
-            let reaction = Self::reaction(&world).await;
+            let behavior = Self::behavior(&world).await;
             world.travel().await;
-            match reaction {
-                Reaction::Takes => Ok(()),
-                Reaction::TakesSilently => Err(unavailable("the answer was lost", None)),
-                Reaction::Refuses => Err(NotifyError::Refused("it is too long".into())),
-                Reaction::IsBusy(seconds) => Err(unavailable("it is busy", Some(Duration::from_secs(seconds)))),
-                Reaction::Sleeps => {
+            match behavior {
+                ReceiverBehavior::Takes => Ok(()),
+                ReceiverBehavior::TakesSilently => Err(unavailable("the answer was lost", None)),
+                ReceiverBehavior::Refuses => Err(NotifyError::Refused("it is too long".into())),
+                ReceiverBehavior::IsBusy(seconds) => Err(unavailable("it is busy", Some(Duration::from_secs(seconds)))),
+                ReceiverBehavior::Sleeps => {
                     sleep(PATIENCE).await;
                     Err(unavailable("it sleeps", None))
                 }

@@ -269,33 +269,36 @@ impl DynamoStore {
         let as_found = || Condition::Equals("sequence_counter", number(counter.0));
         // A new event must not get the number of a lost one.
         let count = || AttributeChange::Set(CHANGES, count_value(changes_used));
-        if used == counter && (last_entry == counter || is_gone) {
+        let row = ItemReader { table: Table::ChatCounters, item: &found };
+        let passed_over = row.maybe_text(PASSED_OVER)?.unwrap_or_default();
+        let range = format!("{}-{used}", last_entry.next());
+        let is_passed_over = passed_over.split_whitespace().next_back() == Some(&range);
+        if used == counter && (last_entry == counter || is_gone || is_passed_over) {
             let writes = || vec![Write::update(key.clone(), vec![count()]).when(as_found())];
             let is_counted = head.changes == changes_used || self.db().transact(writes).await?.is_committed();
             return Ok(is_counted.then_some(0));
         }
-        let row = ItemReader { table: Table::ChatCounters, item: &found };
         let is_published = row.number(PUBLISHED)? == here.0;
-        let ranges = format!("{} {}-{used}", row.maybe_text(PASSED_OVER)?.unwrap_or_default(), last_entry.next());
+        let ranges = format!("{passed_over} {range}");
         let is_last = used == last_entry;
         let changes = || {
             let mut changes = head_changes(&Head {
                 sequence: used,
-                // Without a message at the head, readers take the one below it, as after an expiry.
                 last_message: last.map(|last| LastMessage {
                     message_id: last.message_id,
                     sequence: last.sequence,
                     sender_id: last.sender_id,
-                    preview: last.body.preview().filter(|_| is_last),
+                    preview: last.body.preview(),
                     created_at: last.created_at,
-                    expires_at: if is_last { last.expires_at } else { Some(at) },
+                    expires_at: last.expires_at,
                 }),
                 message_ttl: None,
                 changes: changes_used,
             });
             changes.push(count());
-            // An upper bound; the next updates make it exact.
-            changes.push(AttributeChange::Set(UPDATES_THROUGH, Some(number(used.0))));
+            // An upper bound; the next updates make it exact. It is the head only if the last message is below.
+            let is_message = last.is_some_and(|last| last.sequence == used);
+            changes.push(AttributeChange::Set(UPDATES_THROUGH, Some(number(used.0 - u64::from(is_message)))));
             if !is_last {
                 changes.push(AttributeChange::Set(PASSED_OVER, Some(text(ranges.trim()))));
             }

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{ChatId, Event, EventBody, EventId, EventNumber, Invariant, Timestamp, UserId};
-use ports::{Clock, DeadLetterStore, Notice, NoticeStore, PushDeviceStore, Record, UndeliveredItem};
+use domain::{ChatId, Event, EventBody, EventId, EventNumber, Invariant, MessageId, Timestamp, UserId};
+use ports::{Clock, DeadLetterStore, MessageReader, Notice, NoticeStore, PushDeviceStore, Record, UndeliveredItem};
 use tokio::time::Instant;
 
 use super::log::LoggedEntry;
@@ -19,6 +19,8 @@ pub(crate) struct OutwardObservations {
     earlier: BTreeMap<EventId, Vec<EventId>>,
     /// When each event with a limited lifetime expires.
     ends: BTreeMap<EventId, Timestamp>,
+    /// The message of each event that has one. It may be erased before its end.
+    messages: BTreeMap<EventId, MessageId>,
     received: BTreeSet<EventId>,
     /// When the last notice of a chat was queued for a user.
     noticed: BTreeMap<(UserId, ChatId), Instant>,
@@ -35,6 +37,9 @@ impl World {
         let mut outward = self.checks.outward();
         let expires_at = LoggedEntry::of(&event.body).and_then(|entry| entry.expires_at);
         outward.ends.extend(expires_at.map(|at| (event.event_id, at)));
+        if let EventBody::MessagePersisted { message, .. } = &event.body {
+            outward.messages.insert(event.event_id, message.message_id);
+        }
         if let Some(number) = event.event_number {
             outward.logged.entry(event.body.chat_id()).or_default().insert(number, event.event_id);
         }
@@ -72,8 +77,8 @@ impl World {
         }
     }
 
-    /// Whether an event has reached the application's server, was given up, or may have expired.
-    fn settled_events(&self) -> impl Fn(EventId) -> bool {
+    /// Whether an event has reached the application's server, was given up, or may have expired or been erased.
+    fn settled_events(&self) -> impl Fn(EventId) -> bool + '_ {
         let letters = now(self.store.dead_letters(None, usize::MAX)).unwrap_or_default();
         let dead: BTreeSet<EventId> = letters
             .into_iter()
@@ -84,10 +89,12 @@ impl World {
             .collect();
         let latest = self.clock.now() + self.plan.skew_bound();
         let outward = self.checks.outward();
-        let (received, ends) = (outward.received.clone(), outward.ends.clone());
+        let (received, ends, messages) = (outward.received.clone(), outward.ends.clone(), outward.messages.clone());
+        let is_erased = move |message_id: &MessageId| now(self.store.by_id(*message_id, latest)) == Some(None);
         move |event_id| {
             let may_be_gone = ends.get(&event_id).is_some_and(|end| *end <= latest);
-            received.contains(&event_id) || dead.contains(&event_id) || may_be_gone
+            let is_settled = received.contains(&event_id) || dead.contains(&event_id) || may_be_gone;
+            is_settled || messages.get(&event_id).is_some_and(&is_erased)
         }
     }
 

@@ -367,6 +367,18 @@ impl super::Checks {
         stored.chats.iter().flat_map(of_chat).collect()
     }
 
+    /// The updates that have expired by `now`.
+    pub(crate) fn expired_updates(&self, now: Timestamp) -> Vec<(ChatId, Sequence)> {
+        let stored = self.stored();
+        let of_chat = |(chat_id, of_chat): (&ChatId, &ChatObservations)| {
+            let chat_id = *chat_id;
+            let known = of_chat.entries.iter();
+            let expired = known.filter(|(_, known)| known.is_update && known.expires_at.is_some_and(|at| at <= now));
+            expired.map(move |(sequence, _)| (chat_id, *sequence)).collect::<Vec<_>>()
+        };
+        stored.chats.iter().flat_map(of_chat).collect()
+    }
+
     /// Checks a page returned to a member: it is complete at that moment and contains no expired message.
     pub(crate) fn read_page(&self, world: &World, store: &MemoryStore, chat_id: ChatId, after: Sequence, page: &Page) {
         let truth = now(store.after(chat_id, after, ALL, beginning()));

@@ -93,7 +93,7 @@ pub(crate) struct UpdateStep {
     pub(crate) device: String,
     pub(crate) chat: String,
     pub(crate) sequence: u64,
-    pub(crate) action: ActionName,
+    pub(crate) action: UpdateVerb,
     pub(crate) content: Option<String>,
     pub(crate) reaction: Option<String>,
     pub(crate) id: Option<String>,
@@ -102,7 +102,7 @@ pub(crate) struct UpdateStep {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ActionName {
+pub(crate) enum UpdateVerb {
     Edit,
     Delete,
     React,
@@ -115,14 +115,14 @@ impl UpdateStep {
             self.reaction.as_ref().expect("it has a reaction").parse().expect("reactions of scenarios are valid")
         };
         match self.action {
-            ActionName::Edit => {
+            UpdateVerb::Edit => {
                 let content = self.content.clone().expect("an edit has a content");
                 let content = content.try_into().expect("texts of scenarios are contents");
                 UpdateAction::Edit(Body::new(content, ContentType::Text))
             }
-            ActionName::Delete => UpdateAction::Delete,
-            ActionName::React => UpdateAction::React(reaction()),
-            ActionName::Unreact => UpdateAction::Unreact(reaction()),
+            UpdateVerb::Delete => UpdateAction::Delete,
+            UpdateVerb::React => UpdateAction::React(reaction()),
+            UpdateVerb::Unreact => UpdateAction::Unreact(reaction()),
         }
     }
 }

@@ -298,7 +298,7 @@ async fn the_service_describes_itself() {
     }
     expect![[r#"
         GET /healthz 200 {"status":"ok"}
-        GET /api/v1 200 {"data":{"content_types":["text/plain","text/markdown","application/json","application/vnd.tidings.encrypted"],"limits":{"body_bytes_max":65536,"chat_name_chars_max":128,"content_bytes_max":4096,"display_name_chars_max":64,"frame_bytes_max":65536,"group_members_max":1000,"history_page_max":100,"lookup_numbers_max":100,"metadata_bytes_max":1024,"sync_page_max":500,"ttl_seconds_max":31536000},"name":"tidings","passkeys":true,"protocol_version":1,"version":"0.2.0","web_push_public_key":null,"websocket_path":"/v1/ws"}}
+        GET /api/v1 200 {"data":{"content_types":["text/plain","text/markdown","application/json","application/vnd.tidings.encrypted"],"limits":{"body_bytes_max":65536,"chat_name_chars_max":128,"content_bytes_max":4096,"display_name_chars_max":64,"frame_bytes_max":65536,"group_members_max":1000,"history_page_max":100,"lookup_numbers_max":100,"metadata_bytes_max":1024,"reaction_bytes_max":64,"reaction_kinds_max":20,"reactions_per_user_max":10,"sync_page_max":500,"ttl_seconds_max":31536000,"update_window_seconds":172800},"name":"tidings","passkeys":true,"protocol_version":1,"version":"0.2.0","web_push_public_key":null,"websocket_path":"/v1/ws"}}
         GET /api/v1/nothing 404 {"error":{"code":"NOT_FOUND","message":"there is nothing at `/api/v1/nothing`","request_id":"…"}}
         PUT /api/v1/chats 405 {"error":{"code":"METHOD_NOT_ALLOWED","message":"this route does not take `PUT`","request_id":"…"}}
         GET /api/v1/chats 401 {"error":{"code":"UNAUTHORIZED","message":"the request has no `Authorization: Bearer` header","request_id":"…"}}

@@ -81,9 +81,9 @@ fn update(chat_id: ChatId, target: u64, action: UpdateAction) -> UpdateMessage {
 
 /// An application's copies of the messages of a chat.
 #[derive(Default)]
-struct Copies(BTreeMap<Sequence, MessageBody<'static>>);
+struct HeldCopies(BTreeMap<Sequence, MessageBody<'static>>);
 
-impl Copies {
+impl HeldCopies {
     /// Applies the events of a user up to the entry with a sequence.
     async fn take(&mut self, me: UserId, events: &mut Events, up_to: u64) {
         loop {
@@ -196,7 +196,8 @@ async fn updates_reach_connected_devices_and_a_returning_one_with_the_last_state
     let (bobs, mut bob_events) = connected(&bob).await;
     anns.send(chat_id, "frist").await.unwrap();
     anns.send(chat_id, "a secret").await.unwrap();
-    let (mut of_phone, mut of_bob, mut of_laptop) = (Copies::default(), Copies::default(), Copies::default());
+    let (mut of_phone, mut of_bob, mut of_laptop) =
+        (HeldCopies::default(), HeldCopies::default(), HeldCopies::default());
     of_bob.take(bob_id, &mut bob_events, 2).await;
 
     assert_eq!(anns.edit(chat_id, Sequence(1), "first").await.unwrap().sequence, Sequence(3));
@@ -223,7 +224,7 @@ async fn a_refused_update_is_a_typed_outcome_and_changes_nothing(server: &TestSe
     let (anns, _ann_events) = connected(&ann).await;
     let (bobs, mut bob_events) = connected(&bob).await;
     anns.send(chat_id, "stays").await.unwrap();
-    let mut held = Copies::default();
+    let mut held = HeldCopies::default();
     held.take(bob_id, &mut bob_events, 1).await;
 
     let body = Body::new("changed".to_owned().try_into().unwrap(), ContentType::Text);
@@ -293,7 +294,7 @@ async fn a_client_that_has_processed_an_update_has_received_the_chat_up_to_it(se
     anns.send(chat_id, "one").await.unwrap();
     anns.edit(chat_id, Sequence(1), "two").await.unwrap();
     anns.edit(chat_id, Sequence(1), "three").await.unwrap();
-    Copies::default().take(bob_id, &mut bob_events, 3).await;
+    HeldCopies::default().take(bob_id, &mut bob_events, 3).await;
     bobs.close().await.unwrap();
     let delivered = bob.api().chat(chat_id).await.unwrap().summary.my_delivered_sequence;
     assert_eq!(delivered, Sequence(2), "the last one counts as stored when the application asks for the next");
@@ -323,7 +324,7 @@ async fn updates_queued_while_the_server_is_unavailable_are_made_once_afterwards
     }
     let again = handle.submit_update(react).await.unwrap().await.unwrap();
     assert_eq!((again.sequence, again.deduplicated), (Sequence(2), true));
-    let mut copies = Copies::default();
+    let mut copies = HeldCopies::default();
     copies.take(bob_id, &mut bobs, 4).await;
     assert_eq!(copies.shown(), ["one 👍1", "2"]);
 }

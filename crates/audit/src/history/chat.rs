@@ -408,6 +408,7 @@ impl ChatHistory {
         if let Some(KnownMessage { of: MatchedSend::One(key), .. }) = self.messages.get(&sequence) {
             self.sends.delete(*key, now.at);
         }
+        self.sends.shorten(now.at);
     }
 
     /// Handles watermarks that a user's client sends.

@@ -29,6 +29,8 @@ pub(super) struct ChatSends {
     erased: BTreeMap<UserId, u64>,
     /// The time from which the chat may have no members. Its messages are erased then.
     abandoned: Option<u64>,
+    /// When a message of the chat may first have been deleted or erased.
+    shortened: Option<u64>,
 }
 
 /// Identifies a send in its chat.
@@ -72,6 +74,11 @@ impl SendRecord {
     /// Whether its message may expire at any time.
     fn may_expire(&self) -> bool {
         self.beginning.ttl_seconds.is_some() || self.erased_at.is_some()
+    }
+
+    /// Records that its entry may be gone from this time on.
+    fn may_be_erased(&mut self, at: u64) {
+        self.erased_at = Some(self.erased_at.map_or(at, |before| before.min(at)));
     }
 
     /// Whether its message may have this content.
@@ -126,7 +133,9 @@ impl ChatSends {
             (client, order.next)
         });
         let is_in_doubt = !beginning.is_ordered;
-        let erased_at = self.erased.get(&client.user_id).copied().into_iter().chain(self.abandoned).min();
+        let shortened = self.shortened.filter(|_| beginning.is_update);
+        let erased = self.erased.get(&client.user_id).copied();
+        let erased_at = [erased, self.abandoned, shortened].into_iter().flatten().min();
         let (contents, edits, location, refused) = (vec![content], vec![], None, None);
         let send = SendRecord { beginning, contents, edits, location, refused, erased_at, is_in_doubt, order };
         self.by_key.insert(key, send);
@@ -136,7 +145,8 @@ impl ChatSends {
     pub(super) fn erase(&mut self, user_id: UserId, at: u64) {
         let at = *self.erased.entry(user_id).or_insert(at);
         let of_user = self.by_key.iter_mut().filter(|((sender_id, _), _)| *sender_id == user_id);
-        of_user.for_each(|(_, send)| send.erased_at = Some(send.erased_at.map_or(at, |before| before.min(at))));
+        of_user.for_each(|(_, send)| send.may_be_erased(at));
+        self.shorten(at);
     }
 
     /// Records that an edit may give another content to the message of a send.
@@ -154,8 +164,16 @@ impl ChatSends {
     /// Records that the message of a send may be deleted from now on.
     pub(super) fn delete(&mut self, key: SendId, at: u64) {
         if let Some(send) = self.by_key.get_mut(&key) {
-            send.erased_at = Some(send.erased_at.map_or(at, |before| before.min(at)));
+            send.may_be_erased(at);
         }
+    }
+
+    /// Records that messages of the chat may expire earlier than their clients know. An update that is committed from now
+    /// on expires with its message.
+    pub(super) fn shorten(&mut self, at: u64) {
+        let at = *self.shortened.get_or_insert(at);
+        let pending = self.by_key.values_mut().filter(|send| send.beginning.is_update && send.location.is_none());
+        pending.for_each(|send| send.may_be_erased(at));
     }
 
     /// Records that the chat may have no members from now on, which erases all its messages, including those of sends that

@@ -134,12 +134,23 @@ fn an_edited_message_has_the_content_of_its_send_or_of_an_edit() {
 fn an_update_has_one_sequence_like_a_send() {
     let sent = "ann1 sends a\n ann1 acked a 1\n ann1 updates u\n ann1 acked u 2\n";
     fine(&format!("{sent} reader stored 0 2 last a=1 u=2"));
-    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 1 last a=1"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 2 last a=1"));
     finds(&[Invariant::IdempotencySequenceConsistency], &format!("{sent} ann1 acked u 3 as v"));
     finds(&[Invariant::SequenceUniqueness], &format!("{sent} bob1 shows a 2 as b"));
     finds(&[Invariant::NoSilentLoss], &format!("bob1 starts 0\n {sent} bob1 shows a 1\n ann1 settled"));
     let crossed = "ann1 sends a\n ann1 updates u\n ann1 acked u 1\n ann1 acked a 2";
     finds(&[Invariant::WriteOrderPreserved], crossed);
+}
+
+#[test]
+fn an_update_may_be_missing_if_its_message_may_have_been_deleted_before() {
+    let sent = "ann1 sends a\n ann1 acked a 1\n";
+    let (updates, acked, stored) = ("bob1 updates u\n", "bob1 acked u 2\n", "reader stored 0 2 last");
+    for deletes in ["ann1 erases\n", "ann1 deleting 1\n"] {
+        fine(&format!("{sent} {deletes} {updates} {acked} {stored}"));
+        fine(&format!("{sent} {updates} {deletes} {acked} {stored}"));
+        finds(&[Invariant::AckImpliesPersistence], &format!("{sent} {updates} {acked} {deletes} {stored}"));
+    }
 }
 
 #[test]

@@ -33,6 +33,7 @@ impl AttackedServer {
         let base = server.resident_bytes();
         let mut attacked = Self { server, base, bytes: bytes.to_vec(), open: vec![] };
         attacked.attack().await;
+        is_served(&attacked.server).await;
         attacked
     }
 
@@ -40,7 +41,6 @@ impl AttackedServer {
         let of_address = attack() / usize::from(ADDRESSES);
         let floods = (0..ADDRESSES).map(|n| flood(attacker(n), &self.server, of_address, &self.bytes));
         self.open = futures_util::future::join_all(floods).await.into_iter().flatten().collect();
-        is_served(&self.server).await;
     }
 
     /// Asserts the bound during the attack, ends it, and checks that its memory is free: a release build returns it. A

@@ -6,7 +6,7 @@ use super::MemoryStore;
 /// Damage to a store, as by a disk, an operator or a defect.
 #[derive(Clone, Debug)]
 pub enum Damage {
-    /// The head row of a chat has another sequence.
+    /// The head row of a chat has another sequence, and refers to a last message there.
     Head(ChatId, Sequence),
     /// A message is lost.
     NoMessage(ChatId, Sequence),
@@ -44,7 +44,10 @@ impl MemoryStore {
         self.transaction(|state| match damage {
             Damage::Head(chat_id, sequence) => {
                 let head = state.chats.get_mut(&chat_id).and_then(|chat| chat.head.as_mut());
-                head.into_iter().for_each(|head| head.sequence = sequence);
+                for head in head {
+                    head.sequence = sequence;
+                    head.last_message.iter_mut().for_each(|last| last.sequence = sequence);
+                }
             }
             Damage::NoMessage(chat_id, sequence) => {
                 state.chats.get_mut(&chat_id).and_then(|chat| chat.messages.remove(&sequence));

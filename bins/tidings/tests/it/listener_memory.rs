@@ -20,7 +20,7 @@ const RESIDENT_BYTES_OF_FEW_MAX: u64 = if cfg!(debug_assertions) { 200 << 20 } e
 struct AttackedServer {
     server: TestServer,
     base: u64,
-    /// What each connection has sent.
+    /// The bytes that each connection sends.
     bytes: Vec<u8>,
     open: Vec<TcpStream>,
 }

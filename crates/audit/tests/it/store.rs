@@ -44,6 +44,11 @@ async fn every_damage_is_found_by_name() {
             &[SequenceMonotonicity, CounterLowerBound],
         ),
         (
+            "a head above its messages",
+            Box::new(|world| Damage::Head(world.people.group, Sequence(6))),
+            &[SequenceContiguous],
+        ),
+        (
             "a message that is lost",
             Box::new(|world| Damage::NoMessage(world.people.group, Sequence(2))),
             &[SequenceContiguous, LogReflectsStore],

@@ -43,8 +43,7 @@ impl MemoryStore {
     pub fn spoil(&self, damage: Damage) {
         self.transaction(|state| match damage {
             Damage::Head(chat_id, sequence) => {
-                let head = state.chats.get_mut(&chat_id).and_then(|chat| chat.head.as_mut());
-                for head in head {
+                if let Some(head) = state.chats.get_mut(&chat_id).and_then(|chat| chat.head.as_mut()) {
                     head.sequence = sequence;
                     head.last_message.iter_mut().for_each(|last| last.sequence = sequence);
                 }

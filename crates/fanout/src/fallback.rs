@@ -16,8 +16,9 @@ use tracing::{info, warn};
 /// How long shared state is not trusted after its last failure. Gateways register lost routes again within this time;
 /// until then, a missing route does not mean that a user is offline.
 const REBUILD: Duration = Duration::from_secs(15);
-/// How often the gateways are looked up, and the end of an outage is checked.
-const REFRESH: Duration = Duration::from_secs(5);
+/// How often the gateways are looked up, and the end of an outage is checked. An outage that begins earlier after the start
+/// of a gateway, or of this process, finds the gateway unknown: its clients are pushed nothing until Redis is back.
+const REFRESH: Duration = Duration::from_secs(2);
 /// Most pending invalidations of the member cache. Beyond it an invalidation fails, and the log consumer retries it.
 const INVALIDATIONS_MAX: usize = 100_000;
 /// Most recipients of one resync push, which bounds the size of a call.
@@ -83,10 +84,10 @@ impl Fallback {
 
     /// Tracks the gateways and detects the end of an outage, until the task is aborted.
     pub async fn run(&self) {
-        let mut beat = time::interval(REFRESH);
-        beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        let mut ticks = time::interval(REFRESH);
+        ticks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         loop {
-            beat.tick().await;
+            ticks.tick().await;
             if let Err(failure) = self.refresh().await {
                 self.note(&failure);
             }
@@ -123,13 +124,13 @@ impl Fallback {
             let routes = self.shared.routes.on_gateway(&gateway, usize::MAX).await?;
             let users: Vec<UserId> =
                 BTreeSet::from_iter(routes.iter().map(|route| route.user_id)).into_iter().collect();
-            let mut told = Ok(());
+            let mut delivered = Ok(());
             for recipients in users.chunks(SYNCING_MAX) {
                 let recipients = recipients.to_vec();
                 let push = Push { recipients, except: None, frame: Resync::missed_pushes(), trace: None };
-                told = told.and(self.direct.deliver(&gateway, &[push]).await);
+                delivered = delivered.and(self.direct.deliver(&gateway, &[push]).await);
             }
-            if let Err(failure) = told {
+            if let Err(failure) = delivered {
                 let (error, gateway) = (error_chain(&failure), &*gateway.0);
                 warn!(%error, gateway, "resync of a new gateway's clients failed; retrying at next refresh");
             } else {

@@ -19,7 +19,7 @@ use crate::world::{DeliveryRecorder, EXPIRY, World};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 const REBUILD: Duration = Duration::from_secs(15);
-const REFRESH: Duration = Duration::from_secs(5);
+const REFRESH: Duration = Duration::from_secs(2);
 
 #[tokio::test(start_paused = true)]
 async fn c8_while_redis_is_unavailable_pushes_go_directly_to_every_last_known_gateway() {
@@ -169,6 +169,18 @@ async fn c8_clients_of_a_gateway_with_missed_pushes_resync() {
     assert!(began.elapsed() > REFRESH, "at the second try, since it did not take the first");
     time::sleep(REBUILD + 2 * REFRESH).await;
     assert!(outage.direct.is_empty(), "once is enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c8_a_gateway_that_joined_two_seconds_before_an_outage_is_called() {
+    let mut outage = RedisOutage::new(&["a"]).await;
+    outage.peers.announce(&peer("b"), &[ProcessRole::Gateway]).await.unwrap();
+    time::sleep(Duration::from_secs(2)).await;
+    outage.redis.begin();
+    outage.world.group(outage.world.user(), &[]).await;
+    outage.world.start();
+    let called = [outage.called().await.0, outage.called().await.0];
+    assert_eq!(called.map(|gateway| gateway.0.to_string()), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -222,6 +222,8 @@ struct SimDevice {
     restarts: u64,
     /// The send that each request is an attempt of.
     tries: BTreeMap<RequestId, (ChatId, ClientMessageId)>,
+    /// The sends over the current connection.
+    sent_here: BTreeSet<(ChatId, ClientMessageId)>,
     /// Whether it is offline permanently.
     is_gone: bool,
 }
@@ -253,6 +255,7 @@ impl SimDevice {
             reads_at: Instant::now(),
             restarts: 0,
             tries: BTreeMap::new(),
+            sent_here: BTreeSet::new(),
             is_gone: false,
         }
     }
@@ -294,6 +297,9 @@ impl SimDevice {
             };
             if let Some((chat_id, id)) = entry {
                 self.trace(TraceEvent::Sending { chat_id, send: send_name(id) });
+                if self.sent_here.insert((chat_id, id)) {
+                    self.world.checks.asked(chat_id, self.identity.user_id, id);
+                }
                 self.tries.extend(request_id.map(|request_id| (request_id, (chat_id, id))));
             }
         }
@@ -334,6 +340,7 @@ impl SimDevice {
         match opened {
             Ok((socket, gateway)) => {
                 self.socket = Some(socket);
+                self.sent_here.clear();
                 self.trace(TraceEvent::Connected { gateway });
                 self.session.handle_connected(now());
             }

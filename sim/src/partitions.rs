@@ -2,8 +2,9 @@
 //!
 //! `partition_key_distributed` (ADR-007): one partition serves 3,000 read units and 1,000 write units a second. With the
 //! headroom of 50 % that `item_size_bounded` has too, no partition key may take more than half of each in any second.
-//! Refused requests count, because they reach the partition as well. The first attempt of a send does not: it is what
-//! users ask for, and nothing spreads a chat over partitions. So the check finds load that the service adds itself.
+//! Refused requests count, because they reach the partition as well. The first attempt of a send does not, nor does the
+//! first on each later connection of its client: it is what users ask for, and nothing spreads a chat over partitions. So
+//! the check finds load that the service adds itself.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -298,7 +298,7 @@ impl MessageWriter for SimStore {
         let torn = (world.has(Bug::TornCommit)).then(|| batch.clone());
         let rows = CommitRows { entries: if world.plan.shape == RunShape::Node { batch.clone() } else { vec![] } };
         let is_earlier = self.process.version == ProcessVersion::Earlier;
-        let (again, new): (Vec<_>, Vec<_>) = batch.iter().cloned().partition(|entry| world.checks.is_attempted(entry));
+        let (again, new): (Vec<_>, Vec<_>) = batch.iter().cloned().partition(|entry| world.checks.is_repeated(entry));
         world.fits(&appends(&world, &new));
         let outcome = self.on(appends(&world, &again)).write_rows("append", rows, async move {
             let mut outcomes = vec![];

@@ -18,8 +18,8 @@ pub(crate) struct StoreObservations {
     chats: BTreeMap<ChatId, ChatObservations>,
     /// Chats written since the last check.
     touched: BTreeSet<ChatId>,
-    /// Sends that a process has asked the store to commit.
-    attempted: BTreeSet<(ChatId, UserId, ClientMessageId)>,
+    /// For each send, how often its client asked for it, less how often a process has tried to commit it.
+    attempts_left: BTreeMap<(ChatId, UserId, ClientMessageId), u32>,
 }
 
 #[derive(Default)]
@@ -293,10 +293,20 @@ impl super::Checks {
         acked.map(|(sequence, known)| (*sequence, known.message_id))
     }
 
-    /// Whether a process has tried to commit an entry before this attempt.
-    pub(crate) fn is_attempted(&self, entry: &NewEntry) -> bool {
+    /// Records that a client sends an entry over a connection for the first time.
+    pub(crate) fn asked(&self, chat_id: ChatId, sender_id: UserId, id: ClientMessageId) {
+        *self.stored().attempts_left.entry((chat_id, sender_id, id)).or_default() += 1;
+    }
+
+    /// Whether this attempt to commit an entry is one that no client asked for: the service repeats its own request, or the
+    /// client has repeated it on one connection. Over HTTP a client asks once.
+    pub(crate) fn is_repeated(&self, entry: &NewEntry) -> bool {
         let key = (entry.chat_id(), entry.sender_id(), entry.client_message_id());
-        !self.stored().attempted.insert(key)
+        let mut stored = self.stored();
+        let left = stored.attempts_left.entry(key).or_insert(1);
+        let is_repeated = *left == 0;
+        *left = left.saturating_sub(1);
+        is_repeated
     }
 
     /// Schedules a chat to be checked after the next write.

@@ -46,10 +46,10 @@ impl Presence {
     }
 
     async fn keep_announcing(&self) {
-        let mut beat = time::interval(CLAIM_INTERVAL);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = time::interval(CLAIM_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            beat.tick().await;
+            ticks.tick().await;
             if let Err(failure) = self.announce_due().await {
                 warn!(
                     error = %error_chain(&failure),
@@ -60,10 +60,10 @@ impl Presence {
     }
 
     async fn keep_sweeping(&self) {
-        let mut beat = time::interval(SWEEP_INTERVAL);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = time::interval(SWEEP_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            beat.tick().await;
+            ticks.tick().await;
             match self.transitions.sweep(SWEEP_LEN).await {
                 Ok(swept) => {
                     counter!("tidings_presence_swept_total").increment(swept.deleted as u64);

@@ -72,10 +72,10 @@ impl Presence {
 
     /// Sends pending re-checks to the gateways, with retries, until the task is aborted.
     pub(crate) async fn keep_rechecking(&self) {
-        let mut beat = time::interval(RETRY_INTERVAL);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = time::interval(RETRY_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            beat.tick().await;
+            ticks.tick().await;
             let to_recheck = std::mem::take(&mut *self.rechecks.lock());
             // The change has no recipients, so its view is unused: gateways look the user up again for each subscriber.
             let updates = to_recheck.iter().map(|user_id| PresenceChange {

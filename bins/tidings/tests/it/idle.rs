@@ -30,9 +30,9 @@ async fn any_frame_keeps_a_connection_open() {
     let server = start(IDLE).await;
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
-    let mut beat = tokio::time::interval(IDLE / 5);
+    let mut ticks = tokio::time::interval(IDLE / 5);
     for n in 0..8 {
-        beat.tick().await;
+        ticks.tick().await;
         if n % 2 == 0 {
             socket.send(json!({ "type": "of a later version" })).await;
         } else {

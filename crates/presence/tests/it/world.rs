@@ -228,9 +228,9 @@ impl World {
         let (routes, gateway) = (self.routes.clone(), gateway(name));
         routes.heartbeat(&gateway).await.unwrap();
         let beats = async move {
-            let mut beat = time::interval(EXPIRY / 3);
+            let mut ticks = time::interval(EXPIRY / 3);
             loop {
-                beat.tick().await;
+                ticks.tick().await;
                 routes.heartbeat(&gateway).await.unwrap();
             }
         };

@@ -2,8 +2,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use domain::{
-    CodeAttempt, CodeDevice, DeviceId, DisplayName, PendingCode, PhoneNumber, RateDecision, Secret, Session, SessionId,
-    Timestamp, User, UserId, network,
+    CodeAttempt, CodeDevice, DeviceId, DisplayName, PendingCode, PhoneNumber, Quota, RateDecision, Secret, Session,
+    SessionId, Timestamp, User, UserId, network,
 };
 use ports::{LimitKey, NewUser, SecurityEvent, SecurityEventKind, UserKey, error_chain};
 
@@ -139,11 +139,11 @@ impl Auth {
         }
         let phone_key = code_key.phone_key(&phone_number);
         let (of_phone, per_phone) = (LimitKey::OtpVerifyPhone(phone_key), self.config().limits.otp_verify_per_phone);
-        let look = self.take(PHONE_LIMIT, of_phone, per_phone.map(|quota| quota.weighing(0))).await?;
+        let phone_try = self.take_try(of_phone, per_phone).await?;
         let try_as = async |device| self.ports().codes.attempt(phone_key, digest, device, now).await;
-        let mut outcome = match look.filter(|decision| decision.remaining == 0) {
-            Some(decision) => CodeAttempt::Locked { until: now + decision.retry_after },
-            None => try_as(CodeDevice::Unknown).await?,
+        let mut outcome = match phone_try {
+            PhoneTry::Refused { retry_after } => CodeAttempt::Locked { until: now + retry_after },
+            PhoneTry::Taken | PhoneTry::Untaken => try_as(CodeDevice::Unknown).await?,
         };
         if matches!(outcome, CodeAttempt::Locked { .. })
             && self.is_known_device(&phone_number, verify.device_id, now).await?
@@ -153,8 +153,7 @@ impl Auth {
         match outcome {
             CodeAttempt::Correct => {}
             CodeAttempt::Wrong => {
-                if let Some(quota) = per_phone {
-                    // Refused if the bucket is already empty, which a known device may go beyond.
+                if let (PhoneTry::Untaken, Some(quota)) = (phone_try, per_phone) {
                     self.ports().limits.take(of_phone, quota).await?;
                 }
                 self.take(VERIFY_LIMIT, from_there, per_ip).await?;
@@ -168,6 +167,20 @@ impl Auth {
         self.restrictions(user.user_id, RestrictionAge::Current).await?.check(now, None)?;
         let (session, tokens) = self.open_session(user.user_id, verify.device_id, now).await?;
         Ok(SignedIn { user, session, tokens, is_new_user })
+    }
+
+    /// Takes a try of a phone from its limit before the try is made, if wrong codes count there already. Attempts at once
+    /// would otherwise all find the same rest. If none counts, the tries of the code bound them as well as the limit does,
+    /// and a right code takes nothing.
+    async fn take_try(&self, phone: LimitKey, quota: Option<Quota>) -> Result<PhoneTry, AuthError> {
+        let Some(quota) = quota else { return Ok(PhoneTry::Untaken) };
+        let limits = &self.ports().limits;
+        let look = limits.take(phone, quota.weighing(0)).await?;
+        if look.remaining == look.limit {
+            return Ok(PhoneTry::Untaken);
+        }
+        let RateDecision { allowed, retry_after, .. } = limits.take(phone, quota).await?;
+        Ok(if allowed { PhoneTry::Taken } else { PhoneTry::Refused { retry_after } })
     }
 
     /// Whether the owner of a phone has a session on a device.
@@ -216,8 +229,17 @@ impl Auth {
 
 /// The name of the limit on wrong codes per IP address.
 const VERIFY_LIMIT: &str = "otp_verify_per_ip";
-/// The name of the limit on wrong codes per phone.
-const PHONE_LIMIT: &str = "otp_verify";
+
+/// A try of a phone, by the limit on wrong codes per phone.
+#[derive(Clone, Copy, Debug)]
+enum PhoneTry {
+    /// It was taken before the attempt.
+    Taken,
+    /// It is to be taken if the code is wrong.
+    Untaken,
+    /// No try is left.
+    Refused { retry_after: Duration },
+}
 
 impl Auth {
     /// The values of a user to create if the key is new. Without a display name, the user gets a neutral one that

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::iter;
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use crate::server::TestServer;
 rules!(
     on crate::codes::behind_proxy(&[]);
     new_codes_and_new_addresses_give_no_more_than_five_guesses,
+    guesses_over_many_connections_at_once_are_no_more_than_five,
     a_phone_that_others_have_locked_still_admits_a_device_of_its_owner,
     premium_and_denied_numbers_get_no_code,
     codes_for_one_country_end_at_their_ceiling,
@@ -33,6 +35,9 @@ struct Attacker {
     http: Client,
     url: String,
 }
+
+/// Guesses that come at once.
+const GUESSES: usize = 40;
 
 /// The last address of any attacker: rules of one fleet share its limits.
 static LAST_ADDRESS: AtomicU32 = AtomicU32::new(0);
@@ -86,6 +91,29 @@ async fn new_codes_and_new_addresses_give_no_more_than_five_guesses(server: &Tes
         }
     }
     assert_eq!(guesses, 5);
+    let (status, body) = attacker.verify(&phone, "000000", Uuid::new_v4()).await;
+    assert_eq!((status, &body["error"]["details"]["limit"]), (429, &json!("otp_verify")), "{body}");
+}
+
+/// The attack: the guesses come at once, each over a connection and from an address of its own, while further codes are
+/// requested.
+async fn guesses_over_many_connections_at_once_are_no_more_than_five(server: &TestServer) {
+    let (attacker, phone) = (Attacker::of(server), server.unused_number());
+    let (status, body) = attacker.request(&phone).await;
+    assert_eq!(status, 200, "{body}");
+    let guesses = (0..GUESSES).map(async |_| attacker.verify(&phone, "111111", Uuid::new_v4()).await);
+    let codes = async {
+        for _ in 0..2 {
+            let (status, body) = attacker.request(&phone).await;
+            assert_eq!(status, 200, "{body}");
+        }
+    };
+    let (answers, ()) = tokio::join!(join_all(guesses), codes);
+    let (tried, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(status, _)| *status == 401);
+    assert_eq!(tried.len(), 5, "{refused:?}");
+    for (status, body) in refused {
+        assert_eq!((status, &body["error"]["details"]["limit"]), (429, &json!("otp_verify")), "{body}");
+    }
     let (status, body) = attacker.verify(&phone, "000000", Uuid::new_v4()).await;
     assert_eq!((status, &body["error"]["details"]["limit"]), (429, &json!("otp_verify")), "{body}");
 }

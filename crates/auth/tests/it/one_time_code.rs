@@ -2,6 +2,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use domain::DisplayName;
+use futures_util::future::join_all;
 use tidings_auth::{AuthError, Config, Limits, VerifyOtp};
 
 use crate::world::{IP, MINUTE, PHONE, World, device, start};
@@ -238,6 +239,41 @@ async fn five_wrong_codes_in_fifteen_minutes_are_all_however_many_codes_are_sent
         world.clock.advance(MINUTE / 2);
     }
     assert_eq!(wrong, 5);
+}
+
+#[tokio::test]
+async fn guesses_at_once_are_no_more_than_guesses_one_after_the_other() {
+    let limits = Limits { otp_verify_per_ip: None, otp_request_per_ip: None, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() });
+    let wrong = async || {
+        world.auth.request_otp(PHONE, IP).await.unwrap();
+        let guess = other_than(&world.phones.last_code());
+        let outcomes = join_all((0..20).map(|_| world.auth.verify_otp(give_back(PHONE, guess)))).await;
+        outcomes.iter().filter(|outcome| matches!(outcome, Err(AuthError::WrongCode))).count()
+    };
+    assert_eq!(wrong().await, 5);
+    for _ in 0..3 {
+        world.clock.advance(15 * MINUTE);
+        assert_eq!(wrong().await, 1, "the limit has gained one try, although the code has five");
+    }
+}
+
+#[tokio::test]
+async fn right_codes_renew_no_tries() {
+    let limits = Limits { otp_verify_per_ip: None, otp_request_per_ip: None, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() });
+    let attacker = |otp| VerifyOtp { device_id: device(9), ..give_back(PHONE, otp) };
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let guess = other_than(&world.phones.last_code());
+    for _ in 0..3 {
+        world.auth.verify_otp(attacker(guess)).await.unwrap_err();
+    }
+    world.auth.verify_otp(give_back(PHONE, &world.phones.last_code())).await.unwrap();
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let guess = other_than(&world.phones.last_code());
+    let guesses = join_all((0..20).map(|_| world.auth.verify_otp(attacker(guess)))).await;
+    let wrong = guesses.iter().filter(|outcome| matches!(outcome, Err(AuthError::WrongCode))).count();
+    assert_eq!(wrong, 1, "three wrong codes and the right one have taken four of five");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
 mod defaults {
     use super::{
         a_flood_of_typing_reaches_others_no_faster_than_its_limit, syncs_over_the_limit_are_refused,
-        typing_over_the_limit_is_refused_and_its_end_never_is,
+        typing_in_many_chats_is_limited_over_all_of_them, typing_over_the_limit_is_refused_and_its_end_never_is,
     };
     use crate::rules::rules;
 
@@ -18,6 +18,7 @@ mod defaults {
         syncs_over_the_limit_are_refused,
         typing_over_the_limit_is_refused_and_its_end_never_is,
         a_flood_of_typing_reaches_others_no_faster_than_its_limit,
+        typing_in_many_chats_is_limited_over_all_of_them,
     );
 }
 
@@ -159,6 +160,32 @@ async fn a_flood_of_typing_reaches_others_no_faster_than_its_limit(server: &Test
     let shown = heard.iter().filter(is_typing).count() as u64;
     let bound = 2 * (begun.elapsed().as_secs() + 2);
     assert!((1..=bound).contains(&shown), "{shown} indicators, at most {bound} are expected");
+}
+
+async fn typing_in_many_chats_is_limited_over_all_of_them(server: &TestServer) {
+    const CHATS: usize = 30;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let mut frames = Vec::with_capacity(2 * CHATS);
+    for n in 0..CHATS {
+        let payload = json!({ "chat_id": ann.group(&n.to_string(), &[&bob]).await });
+        frames.extend(["typing_start", "typing_stop"].map(|kind| json!({ "type": kind, "payload": payload })));
+    }
+    let chat_id = frames[0]["payload"]["chat_id"].as_str().unwrap().to_owned();
+    let (mut anns, mut bobs) = (ann.connect().await, bob.connect().await);
+    let begun = Instant::now();
+    anns.send_all(frames).await;
+    // Ten starts are accepted at once, and then three in a second.
+    let mut refused = Vec::new();
+    while refused.len() < CHATS / 3 {
+        refused.push(anns.next_of("error").await);
+    }
+    assert_eq!(refusals(&refused, "typing_per_user").len(), CHATS / 3);
+    anns.send_message(&chat_id, "after the flood").await;
+    bobs.next_of("message").await;
+    let heard = bobs.heard_so_far().await;
+    let shown = heard.iter().filter(|frame| frame["payload"]["is_typing"] == true).count();
+    let shown_max = 10 + 3 * (begun.elapsed().as_secs() as usize + 1);
+    assert!((1..=shown_max).contains(&shown), "{shown} of {shown_max}");
 }
 
 #[tokio::test]

@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use domain::limits::CONTENT_BYTES_MAX;
 use protocol::OutboxBounds;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::runbook::{RunbookMoment, follow, names};
-use crate::server::{TestDevice, TestServer, TestSocket, sequences};
+use crate::server::{RestResponse, TestDevice, TestServer, TestSocket, sequences};
 
 /// Several times as much as the queue of a connection holds.
 const FLOOD: usize = 1600;
@@ -90,27 +91,9 @@ async fn g9_typing_costs_a_slow_reader_neither_messages_nor_its_connection() {
     let chat_id = ann.direct_chat(&bob).await;
     let mut slow = TestSocket::open_with_small_window(bob.handshake()).await;
     let mut sender = ann.connect().await;
-    let mut sent = 0;
-    // Until the buffers of the socket are full and the queue begins to fill up.
-    while queued_bytes(&server).await < (OutboxBounds::default().bytes / 5) as f64 {
-        sender.send_messages(&chat_id, &vec!["x".repeat(CONTENT_BYTES_MAX); PART]).await;
-        sender.answer(&PART.to_string()).await;
-        sent += PART;
-        slow.send(json!({ "type": "heartbeat" })).await;
-        // The server measures its queues every 50 ms. Without this pause, several parts could be sent in between, which
-        // together would make the reader a slow one.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    let typing = |frame_type: &str| json!({ "type": frame_type, "payload": { "chat_id": chat_id } });
-    let has_dropped = async || {
-        let metrics = server.metrics().await;
-        let dropped = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix("tidings_gateway_ephemeral_pushes_dropped_total ")?.parse::<f64>().ok());
-        dropped.is_some_and(|dropped| dropped > 100.0)
-    };
-    while !has_dropped().await {
-        sender.send_all((0..200).map(|n| typing(if n % 2 == 0 { "typing_start" } else { "typing_stop" }))).await;
+    let mut sent = fill(&server, &mut sender, &mut slow, &chat_id).await;
+    while dropped(&server).await <= 100.0 {
+        flood_typing(&mut sender, &chat_id).await;
         slow.send(json!({ "type": "heartbeat" })).await;
     }
     sender.send_message(&chat_id, "after the flood").await;
@@ -118,8 +101,75 @@ async fn g9_typing_costs_a_slow_reader_neither_messages_nor_its_connection() {
     let last = |frame: &Value| frame["payload"]["content"] == "after the flood";
     slow.find(last).await;
     let frames = slow.heard_so_far().await;
-    assert!(!frames.iter().any(|frame| is_warning(frame) || frame["type"] == "resync"), "it is not slow");
+    assert!(!frames.iter().any(is_sign_of_slowness), "it is not slow");
     assert_eq!(frames.iter().filter(|frame| frame["type"] == "message").count() + 1, sent);
+}
+
+/// The attack: a blocked user floods the blocker, without limits of frames, in the direct chat and in a group of both.
+#[tokio::test]
+async fn g9_a_blocked_user_cuts_no_connection_of_the_blocker() {
+    let server = measuring_server().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let (direct, group) = (ann.direct_chat(&bob).await, ann.group("both", &[&bob]).await);
+    let mut slow = TestSocket::open_with_small_window(bob.handshake()).await;
+    let mut sender = ann.connect().await;
+    sender.send_message(&direct, "before the block").await;
+    let mut sent = 1 + fill(&server, &mut sender, &mut slow, &group).await;
+    RestResponse::of(bob.request(Method::PUT, &format!("/blocks/{}", ann.user_id))).await.data(204);
+
+    for _ in 0..20 {
+        flood_typing(&mut sender, &direct).await;
+        let read = json!({ "chat_id": direct, "last_read_sequence": 1 });
+        sender.send_all(vec![json!({ "type": "mark_read", "payload": read }); 200]).await;
+        slow.send(json!({ "type": "heartbeat" })).await;
+    }
+    sender.ask("heartbeat", json!({})).await;
+    assert_eq!(dropped(&server).await, 0.0, "nothing is pushed in the direct chat");
+    while dropped(&server).await <= 100.0 {
+        flood_typing(&mut sender, &group).await;
+        slow.send(json!({ "type": "heartbeat" })).await;
+    }
+    sender.send_message(&group, "after the flood").await;
+    sent += 1;
+    let last = |frame: &Value| frame["payload"]["content"] == "after the flood";
+    slow.find(last).await;
+    let frames = slow.heard_so_far().await;
+    assert!(!frames.iter().any(is_sign_of_slowness), "it is not slow");
+    let of_direct = |frame: &&Value| frame["type"] != "message" && frame["payload"]["chat_id"] == direct;
+    assert_eq!(frames.iter().filter(of_direct).collect::<Vec<_>>(), [&Value::Null; 0]);
+    assert_eq!(frames.iter().filter(|frame| frame["type"] == "message").count() + 1, sent);
+}
+
+/// Sends messages to a member that does not read, until the buffers of its socket are full and its queue begins to fill
+/// up. Returns their number.
+async fn fill(server: &TestServer, sender: &mut TestSocket, slow: &mut TestSocket, chat_id: &str) -> usize {
+    let mut sent = 0;
+    while queued_bytes(server).await < (OutboxBounds::default().bytes / 5) as f64 {
+        sender.send_messages(chat_id, &vec!["x".repeat(CONTENT_BYTES_MAX); PART]).await;
+        sender.answer(&PART.to_string()).await;
+        sent += PART;
+        slow.send(json!({ "type": "heartbeat" })).await;
+        // The server measures its queues every 50 ms. Without this pause, several parts could be sent in between, which
+        // together would make the reader a slow one.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    sent
+}
+
+async fn flood_typing(sender: &mut TestSocket, chat_id: &str) {
+    let typing = |frame_type: &str| json!({ "type": frame_type, "payload": { "chat_id": chat_id } });
+    sender.send_all((0..200).map(|n| typing(if n % 2 == 0 { "typing_start" } else { "typing_stop" }))).await;
+}
+
+/// Ephemeral pushes that full queues have dropped.
+async fn dropped(server: &TestServer) -> f64 {
+    let metrics = server.metrics().await;
+    let dropped = metrics.lines().find_map(|line| line.strip_prefix("tidings_gateway_ephemeral_pushes_dropped_total "));
+    dropped.map_or(0.0, |dropped| dropped.parse().unwrap())
+}
+
+fn is_sign_of_slowness(frame: &Value) -> bool {
+    is_warning(frame) || frame["type"] == "resync"
 }
 
 #[tokio::test]

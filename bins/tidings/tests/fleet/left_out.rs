@@ -20,23 +20,15 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         &["webhook_order"],
     ),
     (
-        "each process has its own admin listener, operators, log level, metrics and security events, by the same code",
-        &["console", "log_level", "metrics", "operating", "operators", "security_events"],
+        "each process has its own admin listener, log level, metrics and security events, by the same code",
+        &["console", "log_level", "metrics", "operating", "security_events"],
     ),
     (
         "each process has its own public listener, by the same code; the settings differ from test to test, and each \
          would need a fleet",
-        &[
-            "identity",
-            "listener_bounds",
-            "listener_memory",
-            "listener_settings",
-            "tls",
-            "unread_bodies",
-            "unsafe_settings",
-        ],
+        &["listener_bounds", "listener_memory", "listener_settings", "tls", "unread_bodies", "unsafe_settings"],
     ),
-    ("a fleet has its own test of it, across processes", &["passkeys", "traces"]),
+    ("a fleet has its own test of it, across processes", &["operators", "passkeys", "traces"]),
     ("it tests the documents or the command line", &["examples", "secret_flags", "witness"]),
     ("it is a helper", &["rules", "server"]),
 ];

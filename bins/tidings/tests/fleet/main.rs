@@ -25,6 +25,7 @@ mod histories;
 mod impersonation;
 mod left_out;
 mod lost_revocations;
+mod operators;
 mod partitions;
 mod passkeys;
 mod published;
@@ -83,6 +84,8 @@ mod frame_floods;
 mod frames;
 #[path = "../it/handshake.rs"]
 mod handshake;
+#[path = "../it/identity.rs"]
+mod identity;
 #[path = "../it/limits.rs"]
 mod limits;
 #[path = "../it/metadata.rs"]

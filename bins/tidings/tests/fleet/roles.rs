@@ -4,14 +4,17 @@ use ports::ProcessRole;
 use tempfile::NamedTempFile;
 
 use crate::fleet::SIZES;
+use crate::operators::operators_of_a_mounted_file_have_their_roles_at_every_process;
 use crate::process::TestServer as Process;
 use crate::rules::rules;
 use crate::server::{TestServer, TestSocket};
 
 // In this order: a process without the secret causes warnings, which the first rule would find.
 rules!(
+    on crate::operators::OperatedFleet::start();
     a_healthy_fleet_refuses_no_call_and_logs_no_warning,
     each_role_answers_its_own_routes_alone,
+    operators_of_a_mounted_file_have_their_roles_at_every_process,
     a_gateway_without_the_secret_gets_no_data,
     an_ingest_process_without_the_secret_gets_no_send,
 );

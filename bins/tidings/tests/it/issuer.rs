@@ -58,3 +58,17 @@ impl Issuer {
         TestServer::start_with(&[&external, more].concat()).await
     }
 }
+
+/// A server that accepts the tokens of an issuer. Each rule has users of its own there.
+pub(crate) struct IssuerServer {
+    pub(crate) issuer: Issuer,
+    pub(crate) server: TestServer,
+}
+
+impl IssuerServer {
+    pub(crate) async fn start(settings: &[(&str, &str)]) -> Self {
+        let issuer = Issuer::start().await;
+        let server = issuer.server(settings).await;
+        Self { issuer, server }
+    }
+}

@@ -9,31 +9,17 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite;
 use uuid::Uuid;
 
-use crate::issuer::Issuer;
+use crate::issuer::{Issuer, IssuerServer};
 use crate::rules::rules;
 use crate::server::{ATTEMPTS, BUSY, RestResponse, TestDevice, TestServer, TestSocket};
 use crate::webhook::{said, tidings};
 
 rules!(
-    on crate::suspension::IssuerServer::start();
+    on crate::issuer::IssuerServer::start(&[]);
     a_deleted_user_of_an_issuer_is_cut_off_and_older_tokens_create_no_new_user,
     signing_out_everywhere_ends_sessions_and_older_tokens_of_an_issuer,
     a_revoked_token_is_refused_and_another_token_of_its_user_is_not,
 );
-
-/// A server that accepts the tokens of an external identity provider. Each rule has a user of its own there.
-struct IssuerServer {
-    issuer: Issuer,
-    server: TestServer,
-}
-
-impl IssuerServer {
-    async fn start() -> Self {
-        let issuer = Issuer::start().await;
-        let server = issuer.server(&[]).await;
-        Self { issuer, server }
-    }
-}
 
 /// A device of a user of the issuer. The first call creates the user.
 async fn external(like: &TestDevice, token: String) -> TestDevice {

@@ -6,15 +6,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use expect_test::expect;
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::server::this_release;
+use crate::issuer::Issuer;
+use crate::server::{TestServer, this_release};
 
 /// A directory with a configuration file, a short secret that every user can read, and a command in it.
-pub(crate) struct Exposed(TempDir);
+struct Exposed(TempDir);
 
 impl Exposed {
-    pub(crate) fn new(settings: &str) -> Self {
+    fn new(settings: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("tidings.toml"), settings).unwrap();
         let secret = directory.path().join("secret");
@@ -23,7 +25,7 @@ impl Exposed {
         Self(directory)
     }
 
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(this_release());
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
             command.env_remove(name);
@@ -33,7 +35,7 @@ impl Exposed {
     }
 
     /// The error of a `serve` that is refused.
-    pub(crate) fn refused(&self) -> String {
+    fn refused(&self) -> String {
         let output = self.command(&["serve"]).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(!self.0.path().join("tidings-data").exists(), "nothing is created");
@@ -170,4 +172,54 @@ fn serve_warns_of_unsafe_settings_at_its_start() {
     fs::write(&secret, "x".repeat(32)).unwrap();
     fs::set_permissions(secret, Permissions::from_mode(0o600)).unwrap();
     assert_eq!(warnings(&safe.starts(&[])), "", "codes are not in the log");
+}
+
+// The issuer answers while the test waits for the command.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_whose_keys_can_never_be_used_is_refused_at_start_and_by_doctor() {
+    let empty = Issuer::publishing(|_| json!({ "keys": [] })).await;
+    let without_discovery = format!("{}/tenant", empty.url);
+    let settings = |issuer: &str, more: &str| {
+        Exposed::new(&format!(
+            "listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\n[auth.external]\nissuer = \"{issuer}\"\n\
+             audience = \"tidings\"\n{more}"
+        ))
+    };
+    for (case, cause, remedy) in [
+        (
+            settings("https://id.example", "jwks_file = \"keys.json\"\n"),
+            "cannot read `keys.json`: No such file or directory (os error 2)",
+            "set `auth.external.jwks_file` to a file with the JSON Web Key Set of the issuer",
+        ),
+        (
+            settings(&without_discovery, ""),
+            "cannot be read: the answer was 404 Not Found",
+            "set `auth.external.issuer` to the issuer exactly as its tokens name it",
+        ),
+        (
+            settings(&empty.url, ""),
+            "no key of the set has a `kid` and is for RS256, ES256 or EdDSA signatures",
+            "set `auth.external.issuer` to the issuer exactly as its tokens name it",
+        ),
+    ] {
+        let refused = case.refused();
+        assert!(refused.contains(cause) && refused.contains(remedy), "{refused}");
+        let output = case.command(&["doctor"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.contains(" auth.external ")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.starts_with("BAD ") && line.contains(cause) && line.contains(remedy), "{line}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_does_not_answer_prevents_no_start() {
+    let unreachable =
+        [("TIDINGS_AUTH__EXTERNAL__ISSUER", "http://127.0.0.1:1"), ("TIDINGS_AUTH__EXTERNAL__AUDIENCE", "tidings")];
+    let server = TestServer::start_with(&unreachable).await;
+    let log = server.log();
+    let warning = "tokens of the external issuer are refused until its keys can be fetched";
+    assert!(log.lines().any(|line| line.contains("WARN") && line.contains(warning)), "{log}");
+    let [ann] = server.sign_up_all(["Ann"]).await;
+    ann.send(&ann.group("group", &[]).await, "sent").await;
 }

@@ -96,23 +96,23 @@ fn is_healthy(server: &TestServer) {
     assert!(check.output().unwrap().status.success());
 }
 
-/// A metric of the public listener, with its further label.
-async fn metric(server: &TestServer, name: &str, label: &str) -> f64 {
-    let (metrics, series) = (server.metrics().await, format!(r#"{name}{{listener="public"{label}}} "#));
+/// A metric of a listener, with its further label.
+async fn metric(server: &TestServer, listener: &str, name: &str, label: &str) -> f64 {
+    let (metrics, series) = (server.metrics().await, format!(r#"{name}{{listener="{listener}"{label}}} "#));
     let line = metrics.lines().find_map(|line| line.strip_prefix(&*series));
     line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
 }
 
 pub(crate) async fn connections(server: &TestServer, state: &str) -> f64 {
-    metric(server, "tidings_http_connections", &format!(r#",state="{state}""#)).await
+    metric(server, "public", "tidings_http_connections", &format!(r#",state="{state}""#)).await
 }
 
 pub(crate) async fn request_bytes(server: &TestServer) -> f64 {
-    metric(server, "tidings_http_request_bytes", "").await
+    metric(server, "public", "tidings_http_request_bytes", "").await
 }
 
 pub(crate) async fn refused(server: &TestServer, reason: &str) -> f64 {
-    metric(server, "tidings_http_refused_total", &format!(r#",reason="{reason}""#)).await
+    metric(server, "public", "tidings_http_refused_total", &format!(r#",reason="{reason}""#)).await
 }
 
 /// The lines about refusals in the log.
@@ -176,6 +176,34 @@ async fn busy_connections_of_one_address_keep_no_other_client_out() {
     let mut next = connect(attacker(0), server.address()).await;
     next.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     assert_eq!(status(&mut next).await, "200");
+}
+
+#[tokio::test]
+async fn idle_connections_to_the_admin_listener_keep_no_probe_out() {
+    const ADMIN_CONNECTIONS_MAX: usize = 256;
+    let server = TestServer::start().await;
+    let address = server.admin_url().strip_prefix("http://").unwrap().parse().unwrap();
+    let mut open = Vec::new();
+    for _ in 0..3 * ADMIN_CONNECTIONS_MAX {
+        let mut stream = connect(attacker(0), address).await;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await.unwrap();
+        open.push(stream);
+    }
+    is_healthy(&server);
+    let shed = metric(&server, "admin", "tidings_http_refused_total", r#",reason="idle""#).await;
+    assert!(shed >= (open.len() - ADMIN_CONNECTIONS_MAX) as f64, "{shed}");
+}
+
+#[tokio::test]
+async fn a_gateway_with_all_its_sockets_in_use_refuses_new_ones_and_keeps_the_others() {
+    let server = TestServer::start_with(&[("TIDINGS_GATEWAY__CONNECTIONS_MAX", "2")]).await;
+    let [ann, bob, cid] = server.sign_up_all(["Ann", "Bob", "Cid"]).await;
+    let (mut anns, bobs) = (ann.connect().await, bob.connect().await);
+    let refusal = TestSocket::try_open(cid.handshake()).await.err().expect("there is no room").to_string();
+    assert!(refusal.contains("503"), "{refusal}");
+    assert_eq!(anns.ask("heartbeat", json!({})).await["type"], "heartbeat_ack");
+    bobs.leave().await;
+    cid.connect_eventually().await;
 }
 
 #[tokio::test]

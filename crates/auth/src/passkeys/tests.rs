@@ -13,7 +13,9 @@ use aws_lc_rs::digest::{SHA256, digest};
 use domain::{DeviceId, Passkey, PasskeyId, PasskeyUse, Timestamp, UserId};
 use serde_json::Value;
 
+use super::authenticator_data::AUTHENTICATOR_DATA_BYTES_MAX;
 use super::challenge::{Challenge, ChallengePurpose};
+use super::client_data::CLIENT_DATA_BYTES_MAX;
 use super::registration::VerifiedRegistration;
 use super::{PasskeyRefusal, PasskeySignIn, RegisterPasskey, RelyingParty};
 use crate::codes::CodeKey;
@@ -331,6 +333,27 @@ fn trailing_bytes_are_refused_everywhere() {
         let data = [software.use_data(), extensions].concat();
         let outcome = sign_in(&software.assertion_with(&signing_in(), &data), &stored);
         assert_eq!(outcome.map(drop), if is_accepted { Ok(()) } else { Err(PasskeyRefusal::Malformed) });
+    }
+}
+
+#[test]
+fn parts_beyond_their_bounds_are_malformed() {
+    let mut software = passkey(KeyKind::Es256);
+    let stored = stored(&software);
+    let outcome = |is_accepted: bool| if is_accepted { Ok(()) } else { Err(PasskeyRefusal::Malformed) };
+    for (length, is_accepted) in [(CLIENT_DATA_BYTES_MAX, true), (CLIENT_DATA_BYTES_MAX + 1, false)] {
+        let mut client_data = signing_in();
+        client_data.resize(length, b' ');
+        assert_eq!(sign_in(&software.assertion(&client_data), &stored).map(drop), outcome(is_accepted), "{length}");
+    }
+    software.flags |= HAS_EXTENSIONS;
+    let extensions = |length: usize| map(&[(text("x"), bytes(&vec![0; length]))]);
+    let overhead = software.use_data().len() + extensions(1000).len() - 1000;
+    for (length, is_accepted) in [(AUTHENTICATOR_DATA_BYTES_MAX, true), (AUTHENTICATOR_DATA_BYTES_MAX + 1, false)] {
+        let data = [software.use_data(), extensions(length - overhead)].concat();
+        assert_eq!(data.len(), length);
+        let signed = software.assertion_with(&signing_in(), &data);
+        assert_eq!(sign_in(&signed, &stored).map(drop), outcome(is_accepted), "{length}");
     }
 }
 

@@ -1,5 +1,7 @@
 use axum::body::{Body, to_bytes};
 use axum::routing::{get, post};
+use rustls::ServerConfig;
+use rustls::server::ResolvesServerCertUsingSni;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::linger::{LINGER_MAX, SILENCE_MAX};
@@ -48,9 +50,13 @@ struct World {
 
 impl World {
     async fn start(connections_max: usize) -> Self {
+        Self::start_with(None, connections_max).await
+    }
+
+    async fn start_with(tls: Option<TlsAcceptor>, connections_max: usize) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
-        let listener = HttpListener { socket, tls: None, admission: admission(connections_max) };
+        let listener = HttpListener { socket, tls, admission: admission(connections_max) };
         let (stop, stopped) = watch::channel(false);
         let serving = tokio::spawn(listener.serve(app(), stopped));
         Self { address, stop, serving }
@@ -85,6 +91,27 @@ async fn a_connection_without_a_request_is_closed_after_ten_seconds() {
     let mut silent = world.connect().await;
     assert_eq!(rest(&mut silent).await, "");
     assert_eq!(began.elapsed().as_secs(), HEAD_TIMEOUT.as_secs());
+}
+
+/// TLS without a certificate: no handshake gets that far.
+fn tls() -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+    TlsAcceptor::from(Arc::new(config))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tls_handshake_that_does_not_complete_ends_after_ten_seconds() {
+    let world = World::start_with(Some(tls()), 10).await;
+    // The begin of a record of 512 bytes.
+    for begin in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
+        let mut socket = world.connect().await;
+        socket.write_all(begin).await.unwrap();
+        let began = tokio::time::Instant::now();
+        assert_eq!(rest(&mut socket).await, "");
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
 }
 
 #[tokio::test(start_paused = true)]

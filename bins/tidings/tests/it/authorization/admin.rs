@@ -1,9 +1,10 @@
 use std::fs;
 
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::server::TestServer;
+use crate::server::{TestServer, TestSocket};
 use crate::webhook::{said, tidings};
 
 /// Every route of the admin API, parsed from its router.
@@ -156,6 +157,73 @@ pub(super) async fn every_route_of_operators_needs_the_role_of_the_table(server:
     let token = &tokens.last().unwrap().1;
     let closed = http.patch(format!("{base_url}/pulse")).bearer_auth(token).send().await.unwrap();
     assert_eq!(closed.status(), 403);
+}
+
+/// The routes that show contents to operators. They are audited as actions.
+const SHOWING: [&str; 2] = ["POST /users/x/export", "GET /reports/x"];
+/// Routes that are not called: backups, which have everything, and drains, which other rules would notice.
+const UNCALLED: [&str; 5] =
+    ["POST /backup", "POST /drain", "POST /resume", "POST /gateways/x/drain", "POST /gateways/x/resume"];
+const SECRET: &str = "between the two of us";
+
+pub(super) async fn no_answer_to_operators_has_the_content_of_a_message(server: &TestServer) {
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let chat_id = ann.direct_chat(&bob).await;
+    let mut bobs = TestSocket::open(bob.handshake()).await;
+    let connection_id = bobs.next().await["payload"]["connection_id"].take();
+    let message = json!({
+        "client_message_id": Uuid::new_v4(), "content": SECRET, "metadata": { "note": SECRET },
+    });
+    let message_id = ann.post(&format!("/chats/{chat_id}/messages"), message).await.data(201)["message_id"].take();
+    let report = json!({ "message_id": message_id, "reason": "spam", "comment": SECRET });
+    let report_id = bob.post("/reports", report).await.data(201)["report_id"].take();
+    let ids = [
+        ("users", &*ann.user_id),
+        ("sessions", &*ann.session_id),
+        ("chats", &*chat_id),
+        ("members", &*bob.user_id),
+        ("messages", message_id.as_str().unwrap()),
+        ("connections", connection_id.as_str().unwrap()),
+        ("reports", report_id.as_str().unwrap()),
+    ];
+    let with_ids = |path: &str| {
+        let mut parts: Vec<&str> = path.split('/').collect();
+        for n in 1..parts.len() {
+            let id = ids.iter().find(|(collection, _)| parts[n] == "x" && *collection == parts[n - 1]);
+            parts[n] = id.map_or(parts[n], |(_, id)| *id);
+        }
+        parts.join("/")
+    };
+    let file: Value = serde_json::from_slice(&fs::read(server.data_dir().join("admin.json")).unwrap()).unwrap();
+    let (http, base_url) = (reqwest::Client::new(), format!("{}/admin/v1", server.admin_url()));
+    // The reads first, and deletions last.
+    let order = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let mut routes = routes();
+    routes.sort_by_key(|(method, _)| order.iter().position(|other| other == method));
+    // What was recorded of all requests.
+    routes.push((Method::GET, "/audit".to_owned()));
+    for (method, path) in routes {
+        let route = format!("{method} {path}");
+        if UNCALLED.contains(&&*route) {
+            continue;
+        }
+        let query = match &*path {
+            "/search" => format!("?q={}", message_id.as_str().unwrap()),
+            "/audit" => "?reads=true&limit=1000".to_owned(),
+            _ => String::new(),
+        };
+        let request = http.request(method.clone(), format!("{base_url}{}{query}", with_ids(&path)));
+        let request = if method == Method::GET { request } else { request.json(&json!({})) };
+        let answer = request.bearer_auth(file["token"].as_str().unwrap()).send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        assert_eq!(text.contains(SECRET), SHOWING.contains(&&*route), "{route}: {status} {text}");
+        let is_about_them = method == Method::GET
+            && ["/search", "/users/x", "/chats/x", "/messages/x", "/reports", "/audit"]
+                .iter()
+                .any(|shown| path.starts_with(shown));
+        assert!(status == 200 || !is_about_them, "{route}: {status} {text}");
+    }
 }
 
 pub(super) async fn operator_routes_are_not_on_the_public_listener(server: &TestServer) {

@@ -39,8 +39,8 @@ mod callers {
 /// Attacks on the public listener, and on the one of operators.
 mod attacks {
     use super::admin::{
-        every_route_of_operators_needs_the_role_of_the_table, no_route_of_operators_answers_without_their_token,
-        operator_routes_are_not_on_the_public_listener,
+        every_route_of_operators_needs_the_role_of_the_table, no_answer_to_operators_has_the_content_of_a_message,
+        no_route_of_operators_answers_without_their_token, operator_routes_are_not_on_the_public_listener,
     };
     use super::tricks::{
         a_path_that_is_not_a_route_leads_nowhere, a_request_that_two_readers_could_read_differently_is_refused,
@@ -52,6 +52,7 @@ mod attacks {
 
     rules!(
         every_route_of_operators_needs_the_role_of_the_table,
+        no_answer_to_operators_has_the_content_of_a_message,
         no_route_of_operators_answers_without_their_token,
         operator_routes_are_not_on_the_public_listener,
         a_path_that_is_not_a_route_leads_nowhere,

@@ -9,6 +9,7 @@ mod dashboards;
 mod default_build;
 mod examples;
 mod links;
+mod lock_files;
 mod metrics;
 mod modules;
 mod promql;

@@ -12,7 +12,8 @@ use futures_util::FutureExt;
 use memory::{Damage, MemoryStore, Snapshot};
 use ports::{
     AppendOutcome, ChatReader, EventProducer, GatewayId, Ids, MessageReader, NewDirectChat, NewEntry, NewMessage,
-    NewUpdate, Page, PageBounds, Push, Receipt, Record, Route, StoreError, WatermarkStore,
+    NewUpdate, Notice, NoticeStore, Page, PageBounds, Push, Receipt, Record, Route, Settled, StoreError,
+    WatermarkStore,
 };
 use protocol::OutboxBounds;
 use protocol::frame::{Outbound, ServerFrame};
@@ -247,6 +248,26 @@ pub(crate) async fn publish_early(world: &Arc<World>, batch: &[NewEntry]) {
             drop(world.log.publish(std::slice::from_ref(&event)).await);
             world.published(&[event]);
         }
+    }
+}
+
+/// Deletes notices that a process has taken and not delivered yet.
+pub(crate) async fn forget_notices(world: &World, store: &MemoryStore, taken: &[Notice]) -> Result<(), StoreError> {
+    if world.has(Bug::NoticeTakenOnce) {
+        for notice in taken {
+            store.settle(notice, Settled::Dropped).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a process says about a notice. A broken one says that it was delivered after every attempt.
+pub(crate) fn settled(world: &World, notice: &Notice, settled: Settled) -> Settled {
+    match settled {
+        Settled::Again { at } if world.has(Bug::NoticeSettledEarly) && notice.attempts == 0 => {
+            Settled::Notified { silent_until: at }
+        }
+        settled => settled,
     }
 }
 

@@ -136,6 +136,12 @@ bugs! {
         "The webhook commits its offset before the application's server has the events.",
     WebhookUnordered "webhook-unordered" [WebhookKeepsOrder] in [Fleet] within 300:
         "The webhook takes a log that orders each kind of events for one that orders all of them.",
+    NoticesCommitFirst "notices-commit-first" [OutwardAtLeastOnce] in [Node Fleet] within 100:
+        "The notify plane commits its offset before the notices of its events are stored.",
+    NoticeTakenOnce "notice-taken-once" [OutwardAtLeastOnce] in [Node Fleet] within 100:
+        "A notice is deleted when a process takes it, so a notification that fails is not repeated.",
+    NoticeSettledEarly "notice-settled-early" [OutwardAtLeastOnce] in [Node Fleet] within 100:
+        "A notice counts as delivered although its push service has refused it.",
     UpdatesNotSynced "updates-not-synced" [SyncCompleteness ConvergentState] in [Node Fleet] within 100:
         "Updates are pushed, and no page of a sync has them.",
     UpdateForgotten "update-forgotten" [AckImpliesPersistence SequenceUniqueness AllocationMonotonicity CounterLowerBound] in [Node Fleet] within 100:

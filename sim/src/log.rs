@@ -117,6 +117,10 @@ impl EventConsumer for SimConsumer {
                 self.world.webhook_reads(&records);
                 self.world.has(Bug::WebhookCommitsFirst)
             }
+            Notifications::GROUP if self.world.has(Bug::NoticesCommitFirst) => {
+                self.world.look_at_noticed(self.began, &records);
+                true
+            }
             _ => false,
         };
         if commits_early {

@@ -99,11 +99,14 @@ impl Notifier for SimReceiver {
         Ok(())
     }
 
-    async fn notify(&self, _: &PushDevice, _: &Notification) -> Result<(), NotifyError> {
-        let world = self.world.clone();
+    async fn notify(&self, device: &PushDevice, notification: &Notification) -> Result<(), NotifyError> {
+        let (world, target) = (self.world.clone(), (device.user_id, notification.chat_id, device.device_id));
         let unavailable = |reason: &str, retry_after| NotifyError::Unavailable { source: reason.into(), retry_after };
         let exchange = async move {
             let behavior = Self::behavior(&world).await;
+            if let ReceiverBehavior::Takes | ReceiverBehavior::TakesSilently = behavior {
+                world.notified(target);
+            }
             world.travel().await;
             match behavior {
                 ReceiverBehavior::Takes => Ok(()),

@@ -781,14 +781,27 @@ impl NoticeStore for SimStore {
     }
 
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
-        let store = self.store.clone();
-        self.write("take due notices", async move { store.take_due(now, again_at, count).await }).await
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("take due notices", async move {
+            let taken = store.take_due(now, again_at, count).await?;
+            world.notices_taken(&taken);
+            crate::broken::forget_notices(&world, &store, &taken).await?;
+            Ok(taken)
+        })
+        .await
     }
 
     async fn settle(&self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
-        let (store, notice) = (self.store.clone(), notice.clone());
+        let (store, world, notice) = (self.store.clone(), self.world.clone(), notice.clone());
+        let settled = crate::broken::settled(&world, &notice, settled);
         let load = Load::write("notices", notice.user_id);
-        self.on(load).write("settle a notice", async move { store.settle(&notice, settled).await }).await
+        self.on(load)
+            .write("settle a notice", async move {
+                store.settle(&notice, settled).await?;
+                world.notice_settled(&notice, settled);
+                Ok(())
+            })
+            .await
     }
 }
 

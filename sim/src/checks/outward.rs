@@ -1,8 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{ChatId, Event, EventBody, EventId, EventNumber, Invariant, MessageId, Timestamp, UserId};
-use ports::{Clock, DeadLetterStore, MessageReader, Notice, NoticeStore, PushDeviceStore, Record, UndeliveredItem};
+use domain::{ChatId, DeviceId, Event, EventBody, EventId, EventNumber, Invariant, MessageId, Timestamp, UserId};
+use ports::{
+    Clock, DeadLetterStore, MessageReader, Notice, NoticeStore, PushDeviceStore, Record, Settled, UndeliveredItem,
+};
 use tokio::time::Instant;
 
 use super::log::LoggedEntry;
@@ -24,10 +26,23 @@ pub(crate) struct OutwardObservations {
     received: BTreeSet<EventId>,
     /// When the last notice of a chat was queued for a user.
     noticed: BTreeMap<(UserId, ChatId), Instant>,
+    /// The notices that a process has taken and none has settled.
+    taken: BTreeMap<NoticeTarget, Notice>,
+    /// The devices whose push service has received a notification that no process has settled yet.
+    notified: BTreeSet<NoticeTarget>,
+}
+
+/// The recipient, the chat and the device of a notice.
+pub(crate) type NoticeTarget = (UserId, ChatId, DeviceId);
+
+fn target(notice: &Notice) -> NoticeTarget {
+    (notice.user_id, notice.chat_id, notice.device_id)
 }
 
 /// A notice that is due for so long is lost.
 const OVERDUE: Duration = Duration::from_secs(45);
+/// Longer than any notice waits.
+const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a user is offline before a notice is certain.
 const ABSENT: Duration = Duration::from_secs(10);
 
@@ -104,6 +119,40 @@ impl World {
         outward.noticed.extend(notices.iter().map(|notice| ((notice.user_id, notice.chat_id), Instant::now())));
     }
 
+    /// Checks notices that a process takes: none replaces one that was taken and not settled.
+    pub(crate) fn notices_taken(&self, notices: &[Notice]) {
+        for notice in notices {
+            let before = self.checks.outward().taken.insert(target(notice), notice.clone());
+            let is_kept = before.as_ref().is_none_or(|before| before.from == notice.from);
+            self.check(Invariant::OutwardAtLeastOnce, is_kept, || format!("{notice:?} is in the place of {before:?}"));
+        }
+    }
+
+    /// Records that a push service has received a notification.
+    pub(crate) fn notified(&self, target: NoticeTarget) {
+        self.checks.outward().notified.insert(target);
+    }
+
+    /// Checks a notice that a process settles: one that counts as delivered has reached its push service.
+    pub(crate) fn notice_settled(&self, notice: &Notice, settled: Settled) {
+        if let Settled::Again { .. } = settled {
+            return;
+        }
+        let mut outward = self.checks.outward();
+        // Another process may have settled it, and the next one may have been taken.
+        if outward.taken.get(&target(notice)).is_none_or(|taken| taken.from != notice.from) {
+            return;
+        }
+        outward.taken.remove(&target(notice));
+        let has_arrived = outward.notified.remove(&target(notice));
+        drop(outward);
+        if let Settled::Notified { .. } = settled {
+            self.check(Invariant::OutwardAtLeastOnce, has_arrived, || {
+                format!("{notice:?} counts as delivered, and its push service has not received it")
+            });
+        }
+    }
+
     /// Checks messages that the notify plane has processed: each member who is offline for long has a notice since then.
     pub(crate) fn look_at_noticed(&self, began: Instant, records: &[Record]) {
         for Record { event, .. } in records {
@@ -141,6 +190,12 @@ impl World {
         let due = self.clock.now().minus(OVERDUE);
         let left = now(self.store.take_due(due, due, usize::MAX)).unwrap_or_default();
         self.check(Invariant::OutwardAtLeastOnce, left.is_empty(), || format!("no process delivers {left:?}"));
+        let end = self.clock.now() + FOREVER;
+        let pending = now(self.store.take_due(end, end, usize::MAX)).unwrap_or_default();
+        let pending: BTreeSet<NoticeTarget> = pending.iter().map(target).collect();
+        let taken = self.checks.outward().taken.clone();
+        let lost: Vec<&Notice> = taken.values().filter(|notice| !pending.contains(&target(notice))).collect();
+        self.check(Invariant::OutwardAtLeastOnce, lost.is_empty(), || format!("{lost:?} were taken and then lost"));
     }
 }
 

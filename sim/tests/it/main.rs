@@ -2,6 +2,7 @@
 
 mod bugs;
 mod busy;
+mod plans;
 mod repeats;
 mod seeds;
 mod shrinks;

@@ -9,12 +9,14 @@ use tokio::task::{JoinHandle, JoinSet};
 
 mod http;
 mod lasting;
+mod reads;
 mod replica;
 mod request;
 
 use self::http::Whole;
 pub use self::lasting::LastingFault;
 use self::lasting::{LastingFaults, Verdict};
+pub use self::reads::ObservedRead;
 use self::replica::IndexReplica;
 
 /// A proxy in front of a server that speaks DynamoDB's protocol. It injects faults of the real service that no local
@@ -63,6 +65,8 @@ struct FaultPlan {
     lasting: LastingFaults,
     /// Requests so far, by operation.
     requests: BTreeMap<String, usize>,
+    /// The reads since they are observed; `None` if they are not.
+    reads: Option<Vec<ObservedRead>>,
 }
 
 #[derive(Debug)]
@@ -148,6 +152,11 @@ impl FaultyDynamo {
         self.plan().requests.get(operation).copied().unwrap_or(0)
     }
 
+    /// The reads that were requested since the last call. The first call begins to observe them.
+    pub fn observed_reads(&self) -> Vec<ObservedRead> {
+        self.plan().reads.replace(vec![]).unwrap_or_default()
+    }
+
     fn plan(&self) -> MutexGuard<'_, FaultPlan> {
         lock(&self.plan)
     }
@@ -164,6 +173,13 @@ fn lock(plan: &Mutex<FaultPlan>) -> MutexGuard<'_, FaultPlan> {
 }
 
 impl FaultPlan {
+    /// Keeps the reads of a request if they are observed.
+    fn observe(&mut self, request: &Whole) {
+        if let Some(observed) = &mut self.reads {
+            observed.extend(reads::reads(request));
+        }
+    }
+
     /// Counts a request and returns the fault planned for it.
     fn next(&mut self, operation: &str) -> Option<(Fault, When)> {
         *self.requests.entry(operation.to_owned()).or_default() += 1;
@@ -191,7 +207,11 @@ async fn pass(downstream: TcpStream, route: ProxyRoute) -> io::Result<()> {
     upstream.set_nodelay(true)?;
     let (mut client, mut server) = (BufReader::new(downstream), BufReader::new(upstream));
     while let Some(request) = Whole::read(&mut client).await? {
-        let planned = lock(&route.plan).next(request.operation());
+        let planned = {
+            let mut plan = lock(&route.plan);
+            plan.observe(&request);
+            plan.next(request.operation())
+        };
         let answer = match planned {
             Some((_, When::Before)) => None,
             Some((_, When::After)) | None => route.execute(&request, &mut server).await?,

@@ -24,7 +24,7 @@ mod validators;
 pub use authority::{ServerCertificate, TestAuthority};
 pub use cfn_lint::cfn_lint;
 pub use dynamo::{Dynamo, Dynoxide};
-pub use faults::{Fault, FaultyDynamo, LastingFault, When};
+pub use faults::{Fault, FaultyDynamo, LastingFault, ObservedRead, When};
 pub use kafka::{Kafka, Tansu};
 pub use ministack::{Ministack, MinistackServer};
 pub use port::ClaimedPort;

@@ -294,3 +294,6 @@ pub(super) fn reads(usage: &Usage, demand: &Demand, processes: &[Processes], pri
     // A kind of read that this usage does not have.
     all.into_iter().filter(|read| read.units > 0.0).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,9 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Advance, IngestError, Ttl, Watermarks};
+use domain::{Advance, IngestError, Sequence, Ttl, UpdateKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::{Histogram, counter, histogram};
@@ -99,13 +100,14 @@ impl Ingester {
         }
         let bounds = PageBounds { count: limit, bytes: domain::limits::SYNC_PAGE_BYTES_MAX };
         let now = self.ports.clock.now();
-        let page = self.ports.messages.after(chat_id, after, bounds, now).await.map_err(store_failed)?;
+        let mut page = self.ports.messages.after(chat_id, after, bounds, now).await.map_err(store_failed)?;
         if after > page.head {
             return Err(IngestError::AboveHead { head: page.head });
         }
         if !checks::page_may_be_returned(&request, now, &page) {
             return Err(unavailable());
         }
+        leave_out_deleted(&mut page);
         Ok(page)
     }
 
@@ -144,6 +146,15 @@ impl Ingester {
     async fn within_deadline<T>(&self, work: impl Future<Output = Result<T, IngestError>>) -> Result<T, IngestError> {
         tokio::time::timeout(self.config.deadline, work).await.unwrap_or(Err(unavailable()))
     }
+}
+
+/// Removes the messages that the page itself says are deleted. One that is deleted between the start of the request and
+/// its read has not expired at the start. A client with its deletion would never get another sign that it is gone.
+fn leave_out_deleted(page: &mut Page) {
+    let deletions = page.updates.iter().filter(|update| update.kind == UpdateKind::Deleted);
+    let deleted: BTreeSet<Sequence> = deletions.map(|update| update.target).collect();
+    page.messages.retain(|message| !deleted.contains(&message.sequence));
+    page.updated.retain(|message| !deleted.contains(&message.sequence));
 }
 
 impl Drop for Ingester {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use contract::Violations;
 use domain::{
     Advance, ChatId, DeliveryState, IngestError, Invariant, Message, MessageId, Reaction, Sequence, Timestamp,
-    UpdateAction, UserId, WatermarkKind, Watermarks,
+    UpdateAction, UpdateKind, UserId, WatermarkKind, Watermarks,
 };
 use memory::{MemoryStore, SequentialIds};
 use ports::{
@@ -309,6 +309,18 @@ async fn pages_with_implausible_updates_are_not_returned() {
             }
         }
     }
+}
+
+/// A deletion is committed after the request has begun, and before the page is read.
+#[tokio::test]
+async fn a_page_with_the_deletion_of_a_message_is_without_the_message() {
+    let all_are_deletions =
+        |page: &mut Page| page.updates.iter_mut().for_each(|update| update.kind = UpdateKind::Deleted);
+    let FaultyIngest { ingest, chat_id, user_id, _commits } = faulty_ingest_with_updates(all_are_deletions).await;
+    let page = ingest.sync(SyncRequest { user_id, chat_id, after: Sequence(1), limit: 10, assertion: None }).await;
+    let page = page.unwrap();
+    let sequences: Vec<_> = page.messages.iter().map(|message| message.sequence).collect();
+    assert_eq!((sequences, page.updated, page.updates.len()), (vec![Sequence(3)], vec![], 2));
 }
 
 #[tokio::test]

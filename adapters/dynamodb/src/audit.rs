@@ -1,13 +1,14 @@
 //! Exposes every item of every table to audits. It scans whole tables, which no request does. The auditor's policy
 //! allows it. Of the roles, only `api` may scan, and only the table of chats: the retention of the service walks it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use domain::{ChatId, ChatType, DirectPair, EventBody, Message, Sequence, Timestamp, UserId};
 use ports::{
     AUDIT_MEMBERS_MAX, AuditPage, AuditSource, AuditedChatRows, AuditedChatState, AuditedRow, End, IndexedLocation,
-    ListingRows, ListingState, MemberRows, MessageRows, PageBookmark, PairRows, SendKeyRows, StoreError, StoredMessage,
+    ListingRows, ListingState, MemberRows, MessageRows, PageBookmark, PairRows, ReactionCounts, SendKeyRows, SentEntry,
+    StoreError, StoredEntry, UpdateRows, count_reactions,
 };
 
 use crate::DynamoStore;
@@ -21,7 +22,7 @@ use crate::locations::{location_key, read_location};
 use crate::messages::{counter_sequence, message_key, read_head, read_message};
 use crate::outbox::{DIRTY_SINCE, EVENT_TIME, events_of, read_event};
 use crate::schema::{TTL, Table};
-use crate::updates::{read_update, update_key};
+use crate::updates::{read_own, read_update, update_key};
 use crate::watermarks::read_delivery_state;
 
 /// Largest item that an audit accepts, in bytes: half of what DynamoDB accepts, so that it is reported before a write fails.
@@ -32,10 +33,11 @@ const TRIES_MAX: usize = 10;
 const DUE_LEN_MAX: usize = 1000;
 
 /// The tables that other methods than [`AuditSource::others`] cover.
-const NOT_OTHERS: [Table; 7] = [
+const NOT_OTHERS: [Table; 8] = [
     Table::Chats,
     Table::ChatMemberships,
     Table::Messages,
+    Table::Updates,
     Table::ChatCounters,
     Table::IdempotencyKeys,
     Table::DeliveryState,
@@ -82,7 +84,8 @@ impl AuditSource for DynamoStore {
         let sound = messages.iter().flatten();
         let locations = sound.clone().map(|message| location_key(message.message_id));
         let keys = sound.clone().map(send_key).chain(locations);
-        let keys: Vec<ItemKey> = keys.chain(sound.filter_map(expiration_key)).collect();
+        let updates = sound.clone().map(|message| update_key(chat_id, message.sequence));
+        let keys: Vec<ItemKey> = keys.chain(updates).chain(sound.clone().filter_map(expiration_key)).collect();
         let found: BTreeSet<ItemKey> = keys.iter().cloned().collect();
         let found: Vec<ItemKey> = found.into_iter().collect();
         let items_of = self.db().get_many(&found).await?;
@@ -90,10 +93,12 @@ impl AuditSource for DynamoStore {
             let n = found.binary_search(key).ok()?;
             items_of.get(n)?.as_ref()
         };
+        let mut reactions = self.reactions_to(sound).await?;
         let mut rows = vec![];
         for (item, message) in items.iter().zip(messages) {
             let sequence = Sequence(ItemReader { table: Table::Messages, item }.number("sequence")?);
             let (mut send, mut end, mut id_leads_to) = (None, End::Lasting, IndexedLocation::Nowhere);
+            let is_update = at(&update_key(chat_id, sequence)).is_some();
             if let Ok(message) = &message {
                 send = at(&send_key(message)).and_then(|item| read_receipt(item).ok());
                 id_leads_to = indexed_location(at(&location_key(message.message_id)));
@@ -107,7 +112,35 @@ impl AuditSource for DynamoStore {
                 message: AuditedRow { end, ..audited(Table::Messages, item, message) },
                 id_leads_to,
                 send_key: send,
+                is_update,
+                reactions: reactions.remove(&sequence),
             });
+        }
+        Ok(rows)
+    }
+
+    async fn updates(&self, chat_id: ChatId, from: Sequence, count: usize) -> Result<Vec<UpdateRows>, StoreError> {
+        let query = PartitionQuery {
+            bound: Some(Bound::Between(number(from.0), number(u64::MAX))),
+            ..PartitionQuery::partition(Table::Updates, chat_id)
+        };
+        let items = self.db().query(&query, count).await?;
+        let updates: Vec<_> = items.iter().map(read_update).collect();
+        let sound = updates.iter().flatten();
+        let targets = sound.clone().map(|update| message_key(chat_id, update.target));
+        let sends = sound.map(|update| key_of_send(chat_id, update.user_id, update.client_message_id));
+        // Read after the updates: a message is at or after the revision of each.
+        let mut targets = self.db().get_many(&targets.collect::<Vec<_>>()).await?.into_iter();
+        let mut sends = self.db().get_many(&sends.collect::<Vec<_>>()).await?.into_iter();
+        let mut rows = vec![];
+        for (item, update) in items.iter().zip(updates) {
+            let sequence = Sequence(ItemReader { table: Table::Updates, item }.number("sequence")?);
+            let (mut message, mut send_key) = (None, None);
+            if update.is_ok() {
+                message = targets.next().flatten().and_then(|item| read_message(&item).ok());
+                send_key = sends.next().flatten().and_then(|item| read_receipt(&item).ok());
+            }
+            rows.push(UpdateRows { sequence, update: audited(Table::Updates, item, update), message, send_key });
         }
         Ok(rows)
     }
@@ -167,21 +200,25 @@ impl AuditSource for DynamoStore {
         };
         let items: Vec<DynamoItem> = items.into_iter().filter(|item| !is_void(item)).collect();
         let sends: Vec<_> = items.iter().map(read_send).collect();
-        let keys = sends.iter().flatten().map(|send| message_key(send.chat_id, send.receipt.sequence));
-        let messages = self.db().get_many(&keys.collect::<Vec<_>>()).await?;
+        let locations = sends.iter().flatten().map(|send| (send.chat_id, send.receipt.sequence));
+        let entries = self.entries(&locations.collect::<Vec<_>>()).await?;
         let heads = sends.iter().flatten().map(|send| ItemKey::one(Table::ChatCounters, send.chat_id));
         let heads = self.db().get_many(&heads.collect::<Vec<_>>()).await?;
-        let mut found = messages.into_iter().zip(heads);
+        let mut found = entries.into_iter().zip(heads);
         let mut rows = vec![];
         for (item, send) in items.iter().zip(sends) {
             let row = send.map(|send| {
-                let (message, head) = found.next().unwrap_or_default();
+                let (entry, head) = found.next().unwrap_or_default();
+                let entry = entry.and_then(|entry| match entry {
+                    StoredItem::Message(item) => read_message(&item).as_ref().ok().map(SentEntry::from),
+                    StoredItem::Update(item) => read_update(&item).as_ref().ok().map(SentEntry::from),
+                });
                 SendKeyRows {
                     chat_id: send.chat_id,
                     sender_id: send.sender_id,
                     client_message_id: send.client_message_id,
                     receipt: send.receipt,
-                    message: message.and_then(|item| read_message(&item).ok()),
+                    entry,
                     head: head.and_then(|item| counter_sequence(&item).ok()),
                 }
             });
@@ -209,26 +246,15 @@ impl AuditSource for DynamoStore {
         Ok(AuditPage { rows, next: next.map(PageBookmark) })
     }
 
-    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
-        let keys: Vec<_> = locations.iter().map(|(chat_id, sequence)| message_key(*chat_id, *sequence)).collect();
-        let items = self.db().get_many(&keys).await?;
-        let message = |item: &DynamoItem| {
-            let message = read_message(item).ok();
-            let message_id = message.as_ref().map(|message| message.message_id);
-            StoredMessage { message_id, expires_at: message.and_then(|message| message.expires_at) }
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredEntry>>, StoreError> {
+        let stored = |item: StoredItem| {
+            let entry = match item {
+                StoredItem::Message(item) => read_message(&item).as_ref().ok().map(StoredEntry::from),
+                StoredItem::Update(item) => read_update(&item).as_ref().ok().map(StoredEntry::from),
+            };
+            entry.unwrap_or(StoredEntry::UNREADABLE)
         };
-        let mut stored: Vec<Option<StoredMessage>> = items.iter().map(|item| item.as_ref().map(message)).collect();
-        // A location without a message may be one of an update.
-        let missing: Vec<usize> = (0..stored.len()).filter(|n| stored[*n].is_none()).collect();
-        let keys: Vec<_> = missing.iter().map(|n| update_key(locations[*n].0, locations[*n].1)).collect();
-        for (n, item) in missing.into_iter().zip(self.db().get_many(&keys).await?) {
-            stored[n] = item.map(|item| {
-                let update = read_update(&item).ok();
-                let update_id = update.as_ref().map(|update| update.update_id);
-                StoredMessage { message_id: update_id, expires_at: update.and_then(|update| update.expires_at) }
-            });
-        }
-        Ok(stored)
+        Ok(self.entries(locations).await?.into_iter().map(|item| item.map(stored)).collect())
     }
 
     async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<AuditedChatState>, StoreError> {
@@ -276,6 +302,52 @@ impl DynamoStore {
         Ok(AuditPage { rows: rows.collect(), next })
     }
 
+    /// The items of the entries at these locations. A message, if a message and an update are there.
+    async fn entries(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredItem>>, StoreError> {
+        let keys: Vec<_> = locations.iter().map(|(chat_id, sequence)| message_key(*chat_id, *sequence)).collect();
+        let messages = self.db().get_many(&keys).await?;
+        let mut entries: Vec<_> = messages.into_iter().map(|item| item.map(StoredItem::Message)).collect();
+        let missing: Vec<usize> = (0..entries.len()).filter(|n| entries[*n].is_none()).collect();
+        let keys: Vec<_> = missing.iter().map(|n| update_key(locations[*n].0, locations[*n].1)).collect();
+        for (n, item) in missing.into_iter().zip(self.db().get_many(&keys).await?) {
+            entries[n] = item.map(StoredItem::Update);
+        }
+        Ok(entries)
+    }
+
+    /// Counts the reactions of the members on each of these messages of a chat that was updated, and did not change
+    /// meanwhile. A busy message would otherwise differ from its count in every read.
+    async fn reactions_to(
+        &self,
+        messages: impl Iterator<Item = &Message>,
+    ) -> Result<BTreeMap<Sequence, ReactionCounts>, StoreError> {
+        let updated: Vec<&Message> = messages.filter(|message| message.state.revision > Sequence::ZERO).collect();
+        let mut counts = BTreeMap::new();
+        for message in &updated {
+            let query = PartitionQuery::partition(Table::Reactions, message.message_id);
+            let (mut of_members, mut start) = (ReactionCounts::new(), None);
+            loop {
+                let (items, next) = self.db().page(&query, AUDIT_MEMBERS_MAX, start).await?;
+                // An unreadable item is reported with the other tables.
+                let members = items.iter().filter_map(|item| read_own(item).ok());
+                members.for_each(|own| count_reactions(&mut of_members, own));
+                start = next;
+                if start.is_none() {
+                    break;
+                }
+            }
+            counts.insert(message.sequence, of_members);
+        }
+        let keys: Vec<_> = updated.iter().map(|message| message_key(message.chat_id, message.sequence)).collect();
+        for (before, item) in updated.iter().zip(self.db().get_many(&keys).await?) {
+            let now = item.and_then(|item| read_message(&item).ok());
+            if now.is_none_or(|now| now.state.revision != before.state.revision) {
+                counts.remove(&before.sequence);
+            }
+        }
+        Ok(counts)
+    }
+
     async fn chat_rows(&self, chat_id: ChatId) -> Result<Option<AuditedChatRows>, StoreError> {
         let Some(chat) = self.db().get(&ItemKey::one(Table::Chats, chat_id)).await? else { return Ok(None) };
         let query = PartitionQuery::partition(Table::ChatMemberships, chat_id);
@@ -317,6 +389,12 @@ impl DynamoStore {
         let waiting_since = changed.into_iter().chain(dirty).min();
         Ok(Some(AuditedChatRows { chat, members, pair_leads_to, head, waiting_since }))
     }
+}
+
+/// The item of an entry.
+enum StoredItem {
+    Message(DynamoItem),
+    Update(DynamoItem),
 }
 
 /// Where the location of a message leads. A message of an earlier version has none, and is in the index of the service.

@@ -6,12 +6,15 @@ use std::fmt;
 use std::ops::RangeBounds;
 
 use async_trait::async_trait;
-use domain::{Chat, ChatId, ChatType, DeliveryState, DirectPair, EventBody, Member, Message, Sequence};
+use domain::{
+    Chat, ChatId, ChatType, DeliveryState, DirectPair, EventBody, Member, Message, MessageUpdate, Reaction, Sequence,
+};
 use fjall::Slice;
 use ports::{
     AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditSource, AuditedChatRows, AuditedChatState, AuditedRecord, AuditedRow,
     BoxError, ConsumerOffset, End, Head, IndexedLocation, ListingRows, ListingState, LoggedChange, MemberRows,
-    MessageRows, PageBookmark, PairRows, Position, SendKeyRows, StoreError, StoredMessage,
+    MessageRows, PageBookmark, PairRows, Position, ReactionCounts, SendKeyRows, SentEntry, StoreError, StoredEntry,
+    UpdateRows, count_reactions,
 };
 
 use crate::EmbeddedStore;
@@ -27,7 +30,7 @@ use crate::tables::{Table, View};
 const ROW_BYTES_MAX: usize = 1 << 20;
 
 /// The tables that other methods than [`AuditSource::others`] show, and an index.
-const NOT_OTHERS: [Table; 10] = [
+const NOT_OTHERS: [Table; 11] = [
     Table::Chats,
     Table::DirectChats,
     Table::Watermarks,
@@ -35,6 +38,7 @@ const NOT_OTHERS: [Table; 10] = [
     Table::Memberships,
     Table::Heads,
     Table::Messages,
+    Table::Updates,
     Table::SendKeys,
     Table::Log,
     Table::NoticesDue,
@@ -70,6 +74,16 @@ impl AuditSource for EmbeddedStore {
             let location = |sequence| keys::message(MessageLocation { chat_id, sequence });
             let rows = view.range(Table::Messages, location(from)..=location(Sequence(u64::MAX)));
             rows.take(count).map(|row| message_rows(&view, row?)).collect()
+        })
+        .await
+    }
+
+    async fn updates(&self, chat_id: ChatId, from: Sequence, count: usize) -> Result<Vec<UpdateRows>, StoreError> {
+        self.read(move |tables| {
+            let view = tables.view();
+            let location = |sequence| keys::message(MessageLocation { chat_id, sequence });
+            let rows = view.range(Table::Updates, location(from)..=location(Sequence(u64::MAX)));
+            rows.take(count).map(|row| update_rows(&view, row?)).collect()
         })
         .await
     }
@@ -113,12 +127,15 @@ impl AuditSource for EmbeddedStore {
                 let (chat_id, sender_id, client_message_id) = keys::parse_send(key)?;
                 let SendKey { receipt, .. } = SendKey::decode(row)?;
                 let location = MessageLocation { chat_id, sequence: receipt.sequence };
-                let message = view.get_bytes(Table::Messages, &keys::message(location))?;
-                let message = message.and_then(|row| decode_message(location, &row).ok());
+                let entry = match entry_at(view, location)? {
+                    Some(EntryRow::Message(row)) => decode_message(location, &row).as_ref().ok().map(SentEntry::from),
+                    Some(EntryRow::Update(row)) => decode_update(location, &row).as_ref().ok().map(SentEntry::from),
+                    None => None,
+                };
                 let head = standing(view, chat_id)?.head;
                 // It is purged with its log record, or has its own expiry row.
                 let end = End::Timed;
-                Ok((end, SendKeyRows { chat_id, sender_id, client_message_id, receipt, message, head }))
+                Ok((end, SendKeyRows { chat_id, sender_id, client_message_id, receipt, entry, head }))
             })
         })
         .await
@@ -148,7 +165,7 @@ impl AuditSource for EmbeddedStore {
         Ok(AuditPage { rows, next })
     }
 
-    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredEntry>>, StoreError> {
         let locations: Vec<_> = locations
             .iter()
             .map(|(chat_id, sequence)| MessageLocation { chat_id: *chat_id, sequence: *sequence })
@@ -156,17 +173,14 @@ impl AuditSource for EmbeddedStore {
         self.read(move |tables| {
             let view = tables.view();
             let stored = |location: &MessageLocation| {
-                let key = keys::message(*location);
-                let Some(row) = view.get_bytes(Table::Messages, &key)? else {
-                    let Some(row) = view.get_bytes(Table::Updates, &key)? else { return Ok(None) };
-                    let update = decode_update(*location, &row).ok();
-                    let update_id = update.as_ref().map(|update| update.update_id);
-                    let expires_at = update.and_then(|update| update.expires_at);
-                    return Ok(Some(StoredMessage { message_id: update_id, expires_at }));
+                let entry = match entry_at(&view, *location)? {
+                    Some(EntryRow::Message(row)) => {
+                        decode_message(*location, &row).as_ref().ok().map(StoredEntry::from)
+                    }
+                    Some(EntryRow::Update(row)) => decode_update(*location, &row).as_ref().ok().map(StoredEntry::from),
+                    None => return Ok(None),
                 };
-                let message = decode_message(*location, &row).ok();
-                let message_id = message.as_ref().map(|message| message.message_id);
-                Ok(Some(StoredMessage { message_id, expires_at: message.and_then(|message| message.expires_at) }))
+                Ok(Some(entry.unwrap_or(StoredEntry::UNREADABLE)))
             };
             locations.iter().map(stored).collect()
         })
@@ -362,6 +376,21 @@ fn chat_rows(view: &View<'_>, chat_id: ChatId) -> Result<Option<AuditedChatRows>
     Ok(Some(AuditedChatRows { chat, members, pair_leads_to, head, waiting_since: None }))
 }
 
+/// The row of an entry.
+enum EntryRow {
+    Message(Slice),
+    Update(Slice),
+}
+
+/// The entry at a location. A message, if a message and an update are there.
+fn entry_at(view: &View<'_>, location: MessageLocation) -> Result<Option<EntryRow>, StoreError> {
+    let key = keys::message(location);
+    if let Some(row) = view.get_bytes(Table::Messages, &key)? {
+        return Ok(Some(EntryRow::Message(row)));
+    }
+    Ok(view.get_bytes(Table::Updates, &key)?.map(EntryRow::Update))
+}
+
 fn message_rows(view: &View<'_>, (key, row): (Slice, Slice)) -> Result<MessageRows, StoreError> {
     let location = keys::parse_message(&key).map_err(|error| unreadable(Table::Messages, error))?;
     let message = decode_message(location, &row);
@@ -379,8 +408,39 @@ fn message_rows(view: &View<'_>, (key, row): (Slice, Slice)) -> Result<MessageRo
         let send = view.get_bytes(Table::SendKeys, &keys::send(location.chat_id, *sender_id, *client_message_id))?;
         send_key = send.and_then(|row| SendKey::decode(&row).ok()).map(|send| send.receipt);
     }
+    let is_update = view.get_bytes(Table::Updates, &key)?.is_some();
+    let is_updated = message.as_ref().is_ok_and(|message| message.state.revision > Sequence::ZERO);
+    let reactions = if is_updated { Some(reactions_to(view, &key)?) } else { None };
     let message = audited(Table::Messages, &key, &row, end, message);
-    Ok(MessageRows { sequence: location.sequence, message, id_leads_to, send_key })
+    Ok(MessageRows { sequence: location.sequence, message, id_leads_to, send_key, is_update, reactions })
+}
+
+/// Counts the reactions of the members on a message. Unreadable rows are reported with the other tables.
+fn reactions_to(view: &View<'_>, message: &[u8]) -> Result<ReactionCounts, StoreError> {
+    let mut counts = ReactionCounts::new();
+    for row in view.prefix(Table::Reactions, message) {
+        count_reactions(&mut counts, Vec::<Reaction>::decode(&row?.1).unwrap_or_default());
+    }
+    Ok(counts)
+}
+
+fn update_rows(view: &View<'_>, (key, row): (Slice, Slice)) -> Result<UpdateRows, StoreError> {
+    let location = keys::parse_message(&key).map_err(|error| unreadable(Table::Updates, error))?;
+    let update = decode_update(location, &row);
+    let end = match Table::Updates.rows().decode(&key, &row) {
+        Ok(schedule) => end(view, schedule)?,
+        Err(_) => End::Lasting,
+    };
+    let (mut message, mut send_key) = (None, None);
+    if let Ok(MessageUpdate { user_id, client_message_id, target, .. }) = &update {
+        let of_message = MessageLocation { sequence: *target, ..location };
+        let target = view.get_bytes(Table::Messages, &keys::message(of_message))?;
+        message = target.and_then(|row| decode_message(of_message, &row).ok());
+        let send = view.get_bytes(Table::SendKeys, &keys::send(location.chat_id, *user_id, *client_message_id))?;
+        send_key = send.and_then(|row| SendKey::decode(&row).ok()).map(|send| send.receipt);
+    }
+    let update = audited(Table::Updates, &key, &row, end, update);
+    Ok(UpdateRows { sequence: location.sequence, update, message, send_key })
 }
 
 fn standing(view: &View<'_>, chat_id: ChatId) -> Result<AuditedChatState, StoreError> {

@@ -1,11 +1,14 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::limits::RETENTION;
 use domain::{ChatId, Invariant, Sequence, Timestamp};
-use ports::{AuditLog, AuditPage, AuditSource, AuditedRecord, Clock, MessageRows, PageBookmark, StoreError};
+use ports::{
+    AuditLog, AuditPage, AuditSource, AuditedRecord, Clock, MessageRows, PageBookmark, StoreError, UpdateRows,
+};
 
-use crate::rows::{self, ChatSequence, Context, LogState, Reflected, RowChecks, UnexplainedRange};
+use crate::rows::{self, ChatSequence, Context, EditCounts, LogState, Reflected, RowChecks, UnexplainedRange};
 use crate::{AuditPacer, AuditProgress, Checkpoint, Findings, Stage};
 
 /// How often a suspected violation is re-checked before it is reported.
@@ -16,6 +19,9 @@ const RETENTION_EDGE: Duration = Duration::from_secs(3600);
 const CHATS_LEN: usize = 16;
 /// Most sequences that are looked up in one unexplained range of the log.
 const OPEN_LEN_MAX: u64 = 1000;
+
+/// Most lost entries for which the log is read again at once.
+const LOST_LEN_MAX: usize = 100_000;
 
 /// Options of an audit.
 #[derive(Clone)]
@@ -40,8 +46,8 @@ impl AuditOptions {
 /// Memory is bounded: the audit reads pages, and keeps the findings and about 50 bytes of log state per chat, for at most
 /// half a million chats. It may run during writes. Suspected violations are re-checked, so it reports no false positives.
 ///
-/// Deleted data cannot be checked. A missing message is a violation only if the log or the head of its chat still names it
-/// and there is no sign that it has expired. Older gaps may be expired messages and are ignored.
+/// Deleted data cannot be checked. A missing message is a violation only if the log, an update in the log, or the head of
+/// its chat still names it and there is no sign that it has expired. Older gaps may be expired messages and are ignored.
 ///
 /// `from` resumes an earlier audit. Its log state is lost, so only a complete audit finds messages that never reached the
 /// log.
@@ -91,8 +97,38 @@ enum CheckUnit<'a> {
     Records(&'a AuditPage<AuditedRecord>),
     Chat(ChatId),
     Messages(ChatId, Sequence),
+    /// Updates, after pages with these edits.
+    Updates(ChatId, Sequence, &'a EditCounts),
     /// A page of the table of this stage, after a bookmark.
     Page(Option<&'a PageBookmark>),
+}
+
+/// The pages of a chat's messages or updates. One page beyond the head is read, to find entries that must not be there.
+/// Reading on would never end while others send.
+struct EntryPages {
+    head: Option<Sequence>,
+    /// The first sequence of the next page, if there is one.
+    next: Option<Sequence>,
+    is_beyond: bool,
+}
+
+impl EntryPages {
+    fn new(head: Option<Sequence>) -> Self {
+        Self { head, next: Some(Sequence::ZERO), is_beyond: false }
+    }
+
+    /// Goes to the page after one with this last entry.
+    fn advance(&mut self, last: Option<Sequence>) {
+        let next = last.and_then(|last| last.0.checked_add(1)).map(Sequence);
+        self.next = next.filter(|_| !self.is_beyond);
+        self.is_beyond = self.head.zip(next).is_some_and(|(head, next)| next > head);
+    }
+}
+
+/// An entry that is not stored, without a sign that it has expired.
+struct LostEntry {
+    location: ChatSequence,
+    is_logged: bool,
 }
 
 /// Result of one page of a table.
@@ -120,9 +156,14 @@ impl StoreAudit<'_> {
                 None => break,
             }
         }
+        let mut lost = vec![];
         while let Some(open) = state.pop_open() {
-            self.open(open).await?;
+            lost.extend(self.open(open).await?);
+            if lost.len() >= LOST_LEN_MAX {
+                self.lost(log, std::mem::take(&mut lost)).await?;
+            }
         }
+        self.lost(log, lost).await?;
         for late in state.take_late().chunks(self.options.page_len) {
             self.late(late).await?;
         }
@@ -137,10 +178,18 @@ impl StoreAudit<'_> {
         for locations in locations.chunks(self.options.page_len) {
             store.stored.extend(locations.iter().copied().zip(self.store.stored(locations).await?));
         }
+        for targets in store.targets(&locations).chunks(self.options.page_len) {
+            store.stored.extend(targets.iter().copied().zip(self.store.stored(targets).await?));
+        }
         for chats in chats.chunks(self.options.page_len) {
             store.chats.extend(chats.iter().copied().zip(self.store.standing(chats).await?));
         }
-        Ok(rows::reflect(page, &store, self.options.clock.now()))
+        Ok(rows::reflect(page, &store, self.options.clock.now(), self.kept_since()))
+    }
+
+    /// Records and send keys of entries created since then are kept.
+    fn kept_since(&self) -> Timestamp {
+        self.options.clock.now().minus(RETENTION.saturating_sub(RETENTION_EDGE))
     }
 
     /// Reports messages that are out of order in the log, unless they have expired: with two publishers, one may have read a
@@ -158,8 +207,37 @@ impl StoreAudit<'_> {
         Ok(())
     }
 
-    /// Checks sequences that the log does not explain. The store, or an unpublished event, may explain them.
-    async fn open(&mut self, open: UnexplainedRange) -> Result<(), StoreError> {
+    /// Reports entries that are neither stored nor explained, unless the log has their expiry events by now. Such an event
+    /// may have been published after the log was read, and before the store was asked for unpublished events.
+    async fn lost(&mut self, log: &dyn AuditLog, mut lost: Vec<LostEntry>) -> Result<(), StoreError> {
+        let mut after = None;
+        while !lost.is_empty() {
+            let page = log.records(after.as_ref(), self.options.page_len).await?;
+            self.read_rows(page.rows.len()).await;
+            let expired = rows::expired(&page);
+            lost.retain(|entry| !expired.contains(&entry.location));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        for LostEntry { location: (chat_id, sequence), is_logged } in lost {
+            let subject = format!("{chat_id} sequence {sequence}");
+            if is_logged {
+                let detail = format!(
+                    "{subject}: the log has an event of it or of its update, but it is not stored and has not expired"
+                );
+                self.findings.violate(Invariant::LogReflectsStore, detail);
+            }
+            let detail = format!("{subject}: it is missing, and there is no sign that it has expired");
+            self.findings.check(Invariant::SequenceContiguous, false, || detail);
+        }
+        Ok(())
+    }
+
+    /// Checks sequences that the log does not explain. The store, or an unpublished event, may explain them. Returns
+    /// those that are missing.
+    async fn open(&mut self, open: UnexplainedRange) -> Result<Vec<LostEntry>, StoreError> {
         let (chat_id, first, last, is_logged) = match open {
             UnexplainedRange::Unlogged(chat_id, first, last) => (chat_id, first, last, false),
             UnexplainedRange::Missing(chat_id, first, last) => (chat_id, first, last, true),
@@ -170,32 +248,25 @@ impl StoreAudit<'_> {
         let last = last.min(Sequence(first.0.saturating_add(OPEN_LEN_MAX)));
         let locations: Vec<ChatSequence> = (first.0..=last.0).map(|sequence| (chat_id, Sequence(sequence))).collect();
         let stored = self.store.stored(&locations).await?;
-        let now = self.options.clock.now();
-        for ((_, sequence), stored) in locations.into_iter().zip(stored) {
-            let subject = format!("{chat_id} sequence {sequence}");
+        let (now, mut lost) = (self.options.clock.now(), vec![]);
+        for (location, stored) in locations.into_iter().zip(stored) {
+            let sequence = location.1;
             match stored {
                 _ if leaving.contains(&sequence) => {}
                 Some(stored) if is_logged || stored.expires_at.is_some_and(|at| at <= now) => {}
                 Some(_) => {
+                    let subject = format!("{chat_id} sequence {sequence}");
                     let detail = format!("{subject}: it is stored, but the log has later messages and not this one");
                     self.findings.violate(Invariant::PublishedEventually, detail);
                 }
                 None if !is_logged && is_passed_over(sequence) => {}
-                None => {
-                    if is_logged {
-                        let detail =
-                            format!("{subject}: the log has an event for it, but it is not stored and has not expired");
-                        self.findings.violate(Invariant::LogReflectsStore, detail);
-                    }
-                    let detail = format!("{subject}: it is missing, and there is no sign that it has expired");
-                    self.findings.check(Invariant::SequenceContiguous, false, || detail);
-                }
+                None => lost.push(LostEntry { location, is_logged }),
             }
         }
-        Ok(())
+        Ok(lost)
     }
 
-    /// Checks chats sequentially, with their messages.
+    /// Checks chats sequentially, with their entries.
     async fn chats(&mut self, mut after: Option<PageBookmark>) -> Result<(), StoreError> {
         loop {
             let page = self.store.chats(after.as_ref(), CHATS_LEN).await?;
@@ -217,20 +288,22 @@ impl StoreAudit<'_> {
         let (look, rows, head) = self.look_at_chat(chat_id).await?;
         self.read_rows(rows).await;
         self.settle(look, CheckUnit::Chat(chat_id)).await?;
-        let (mut from, mut is_beyond) = (Sequence::ZERO, false);
-        loop {
+        let mut pages = EntryPages::new(head);
+        while let Some(from) = pages.next {
             let (look, page) = self.look_at_messages(chat_id, from).await?;
             self.read_rows(page.len()).await;
             self.settle(look, CheckUnit::Messages(chat_id, from)).await?;
-            let Some(next) = page.last().and_then(|last| last.sequence.0.checked_add(1)) else { return Ok(()) };
-            // Read one page beyond the head to find messages that must not be there. Reading on would never end while
-            // others send.
-            if is_beyond {
-                return Ok(());
-            }
-            from = Sequence(next);
-            is_beyond = head.is_some_and(|head| from > head);
+            pages.advance(page.last().map(|last| last.sequence));
         }
+        let (mut pages, mut edits) = (EntryPages::new(head), EditCounts::default());
+        while let Some(from) = pages.next {
+            let (look, page) = self.look_at_updates(chat_id, from, &edits).await?;
+            self.read_rows(page.len()).await;
+            self.settle(look, CheckUnit::Updates(chat_id, from, &edits)).await?;
+            edits.add(&page);
+            pages.advance(page.last().map(|last| last.sequence));
+        }
+        Ok(())
     }
 
     /// Checks a chat. A chat that was deleted meanwhile has no violations.
@@ -262,33 +335,59 @@ impl StoreAudit<'_> {
         from: Sequence,
     ) -> Result<(RowChecks, Vec<MessageRows>), StoreError> {
         let page = self.store.messages(chat_id, from, self.options.page_len).await?;
-        let standing = self.store.standing(&[chat_id]).await?.first().copied().unwrap_or_default();
-        let now = self.options.clock.now();
-        let context = Context {
-            chat_id,
-            bytes_max: self.store.row_bytes_max(),
-            standing,
-            keys_since: now.minus(RETENTION.saturating_sub(RETENTION_EDGE)),
-        };
+        let messages = || page.iter().filter_map(|rows| Some((rows.sequence, rows.message.row.as_ref().ok()?)));
+        let revisions = messages().map(|(_, message)| message.state.revision);
+        let context = self.context(chat_id, revisions.filter(|revision| *revision > Sequence::ZERO)).await?;
         let mut look = rows::messages(&page, from, &context);
-        self.check_logged(&mut look, chat_id, &page, context.keys_since);
+        for (sequence, message) in messages().filter(|(_, message)| !message.is_expired(context.now)) {
+            self.check_logged(&mut look, &context, sequence, message.created_at);
+        }
         Ok((look, page))
     }
 
-    /// Checks that the log contains the messages that were stored before it was read.
-    fn check_logged(&self, look: &mut RowChecks, chat_id: ChatId, page: &[MessageRows], kept_since: Timestamp) {
+    async fn look_at_updates(
+        &self,
+        chat_id: ChatId,
+        from: Sequence,
+        edits: &EditCounts,
+    ) -> Result<(RowChecks, Vec<UpdateRows>), StoreError> {
+        let page = self.store.updates(chat_id, from, self.options.page_len).await?;
+        let updates = || page.iter().filter_map(|rows| Some((rows, rows.update.row.as_ref().ok()?)));
+        let without_message = updates().filter(|(rows, _)| rows.message.is_none()).map(|(_, update)| update.target);
+        let context = self.context(chat_id, without_message).await?;
+        let mut look = rows::updates(&page, from, edits, &context);
+        for (rows, update) in updates().filter(|(_, update)| !update.is_expired(context.now)) {
+            self.check_logged(&mut look, &context, rows.sequence, update.created_at);
+        }
+        Ok((look, page))
+    }
+
+    /// The context of entries that refer to these sequences, read after the entries.
+    async fn context(
+        &self,
+        chat_id: ChatId,
+        referred: impl IntoIterator<Item = Sequence>,
+    ) -> Result<Context, StoreError> {
+        let referred: Vec<Sequence> = referred.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let locations: Vec<_> = referred.iter().map(|sequence| (chat_id, *sequence)).collect();
+        let stored = if locations.is_empty() { vec![] } else { self.store.stored(&locations).await? };
+        let referred: BTreeMap<_, _> =
+            referred.into_iter().zip(stored).filter_map(|(sequence, entry)| Some((sequence, entry?))).collect();
+        let standing = self.store.standing(&[chat_id]).await?.first().copied().unwrap_or_default();
+        let (now, keys_since) = (self.options.clock.now(), self.kept_since());
+        Ok(Context { chat_id, bytes_max: self.store.row_bytes_max(), standing, referred, keys_since, now })
+    }
+
+    /// Checks that the log contains an entry that was stored before it was read.
+    fn check_logged(&self, look: &mut RowChecks, context: &Context, sequence: Sequence, created_at: Timestamp) {
         let Some(logged) = &self.logged else { return };
-        let (now, settled) = (self.options.clock.now(), self.started.minus(self.options.overdue_after));
-        for rows in page {
-            let Ok(message) = &rows.message.row else { continue };
-            let should_be = (kept_since..=settled).contains(&message.created_at) && !message.is_expired(now);
-            if should_be {
-                let lacks = logged.lacks((chat_id, rows.sequence), message.created_at);
-                look.check(Invariant::PublishedEventually, !lacks, || {
-                    let subject = format!("{chat_id} sequence {}", rows.sequence);
-                    (subject, format!("it was stored at {} but is not in the log", message.created_at))
-                });
-            }
+        let settled = self.started.minus(self.options.overdue_after);
+        if (context.keys_since..=settled).contains(&created_at) {
+            let lacks = logged.lacks((context.chat_id, sequence), created_at);
+            look.check(Invariant::PublishedEventually, !lacks, || {
+                let subject = format!("{} sequence {sequence}", context.chat_id);
+                (subject, format!("it was stored at {created_at} but is not in the log"))
+            });
         }
     }
 
@@ -337,6 +436,7 @@ impl StoreAudit<'_> {
                 CheckUnit::Records(page) => self.reflect(page).await?.0,
                 CheckUnit::Chat(chat_id) => self.look_at_chat(chat_id).await?.0,
                 CheckUnit::Messages(chat_id, from) => self.look_at_messages(chat_id, from).await?.0,
+                CheckUnit::Updates(chat_id, from, edits) => self.look_at_updates(chat_id, from, edits).await?.0,
                 CheckUnit::Page(after) => self.look_at_table(after).await?.look,
             });
         }

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use domain::Invariant;
 use ports::{AuditedRow, End};
 
-pub(crate) use chat::{Context, chat, messages};
+pub(crate) use chat::{Context, EditCounts, chat, messages, updates};
 pub(crate) use links::{listing, pair, send_key};
-pub(crate) use log::{ChatSequence, LogState, Reflected, UnexplainedRange, consumers, reflect, spoken_of};
+pub(crate) use log::{ChatSequence, LogState, Reflected, UnexplainedRange, consumers, expired, reflect, spoken_of};
 
 use crate::Findings;
 

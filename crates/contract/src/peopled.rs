@@ -1,14 +1,14 @@
 use std::time::Duration;
 
 use domain::{
-    Body, ChatId, ContentType, DeviceId, DirectPair, Sequence, Session, SessionId, Timestamp, Ttl, UserId,
-    WatermarkKind,
+    Body, ChatId, ContentType, DeviceId, DirectPair, Sequence, Session, SessionId, Timestamp, Ttl, UpdateAction,
+    UserId, WatermarkKind,
 };
 use uuid::Uuid;
 
 use super::fixtures::{WORKS, fresh};
 use ports::{
-    AppendOutcome, ChatWriter, MessageWriter, NewDirectChat, NewGroup, NewMessage, Receipt, SessionStore,
+    AppendOutcome, ChatWriter, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUpdate, Receipt, SessionStore,
     WatermarkStore,
 };
 
@@ -50,12 +50,7 @@ impl SampleData {
         let sends: Vec<_> = senders.into_iter().map(|sender| send(group, sender, now)).collect();
         let expiring = NewMessage { ttl: Ttl::from_secs(3600), ..send(direct, owner, now) };
         store.append(vec![send(direct, member, now), expiring]).await.expect(WORKS);
-        let appended = store.append(sends.clone()).await.expect(WORKS);
-        let receipt = |appended| match appended {
-            AppendOutcome::New(receipt) => receipt,
-            other => panic!("a first send is new, and this is {other:?}"),
-        };
-        let receipts = appended.into_iter().map(receipt).collect();
+        let receipts = first_receipts(store.append(sends.clone()).await.expect(WORKS));
         for (kind, to) in [(WatermarkKind::Delivered, 3), (WatermarkKind::Read, 2)] {
             store.advance(member, group, kind, Sequence(to), now).await.expect(WORKS);
         }
@@ -74,6 +69,49 @@ impl SampleData {
         store.create(session).await.expect(WORKS);
         Self { group, owner, member, direct, sends, receipts, session_id }
     }
+}
+
+impl SampleData {
+    /// Updates messages of the group, with `now` as the current time: two reactions to the second message by the owner
+    /// and the member (6, 7), an edit of the first (8), the deletion of the third in an hour, which no purge precedes
+    /// (9), and another edit of the first (10).
+    pub async fn update(&self, store: &impl MessageWriter, now: Timestamp) -> Vec<NewUpdate> {
+        let edit = |text: &str| {
+            let content = text.to_owned().try_into().expect("the content is valid");
+            UpdateAction::Edit(Body::new(content, ContentType::Text))
+        };
+        let react = || UpdateAction::React("+1".parse().expect("the reaction is valid"));
+        let update = |user_id, target, action| NewUpdate {
+            chat_id: self.group,
+            user_id,
+            client_message_id: Uuid::new_v4().into(),
+            update_id: fresh(),
+            target: Sequence(target),
+            action,
+            window: None,
+            ttl_max: None,
+            created_at: now,
+        };
+        let in_an_hour = now + Duration::from_secs(3600);
+        let updates = vec![
+            update(self.owner, 2, react()),
+            update(self.member, 2, react()),
+            update(self.owner, 1, edit("edited")),
+            NewUpdate { created_at: in_an_hour, ..update(self.owner, 3, UpdateAction::Delete) },
+            update(self.owner, 1, edit("edited again")),
+        ];
+        first_receipts(store.commit(updates.iter().cloned().map(Into::into).collect()).await.expect(WORKS));
+        updates
+    }
+}
+
+/// The receipts of entries that must be new.
+fn first_receipts(outcomes: Vec<AppendOutcome>) -> Vec<Receipt> {
+    let receipt = |outcome| match outcome {
+        AppendOutcome::New(receipt) => receipt,
+        other => panic!("a first send is new, and this is {other:?}"),
+    };
+    outcomes.into_iter().map(receipt).collect()
 }
 
 fn send(chat_id: ChatId, sender_id: UserId, created_at: Timestamp) -> NewMessage {

@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use domain::{
     Chat, ChatId, ChatType, ClientMessageId, ConnectionId, DirectPair, Event, EventBody, Member, Message, MessageId,
-    Sequence, Timestamp, UserId, Watermarks,
+    MessageUpdate, Reaction, Sequence, Timestamp, UserId, Watermarks,
 };
 
 use crate::{GatewayId, Head, Position, Receipt, Route, StoreError};
@@ -50,7 +52,7 @@ pub enum End {
     Missing,
 }
 
-/// All rows of a chat except its messages.
+/// All rows of a chat except its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditedChatRows {
     /// The row of the chat.
@@ -102,6 +104,35 @@ pub struct MessageRows {
     pub id_leads_to: IndexedLocation,
     /// The receipt stored under its send key. A key exists for at least `domain::limits::RETENTION` after the send.
     pub send_key: Option<Receipt>,
+    /// Whether an update is stored under the same sequence.
+    pub is_update: bool,
+    /// The number of members with each reaction, counted from their rows. `None` if they were not counted: the message
+    /// has never been updated, or it changed while they were read.
+    pub reactions: Option<ReactionCounts>,
+}
+
+/// The number of members with each reaction on a message.
+pub type ReactionCounts = BTreeMap<Reaction, u32>;
+
+/// Counts the reactions of one more member.
+pub fn count_reactions(counts: &mut ReactionCounts, member: Vec<Reaction>) {
+    for reaction in member {
+        let count = counts.entry(reaction).or_default();
+        *count = count.saturating_add(1);
+    }
+}
+
+/// An update of a message, the message, and the send key that refers to the update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateRows {
+    /// The sequence under which the update is stored.
+    pub sequence: Sequence,
+    /// The update row.
+    pub update: AuditedRow<MessageUpdate>,
+    /// The message that it has changed, if the message exists and decodes. It is read after the update.
+    pub message: Option<Message>,
+    /// The receipt stored under its send key. A key exists for at least `domain::limits::RETENTION` after the update.
+    pub send_key: Option<Receipt>,
 }
 
 /// The location that the index of message ids gives for an id.
@@ -115,21 +146,46 @@ pub enum IndexedLocation {
     To(ChatId, Sequence),
 }
 
-/// A send key, and the message that it refers to.
+/// A send key, and the entry that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendKeyRows {
     /// The chat of the send.
     pub chat_id: ChatId,
-    /// The sender of the message.
+    /// The author of the entry.
     pub sender_id: UserId,
-    /// The client's id of the send.
+    /// The client's id of the entry.
     pub client_message_id: ClientMessageId,
-    /// The receipt that a retry of the send returns.
+    /// The receipt that a retry returns.
     pub receipt: Receipt,
-    /// The message at the receipt's sequence, if it exists and decodes.
-    pub message: Option<Message>,
+    /// The entry at the receipt's sequence, if it exists and decodes.
+    pub entry: Option<SentEntry>,
     /// The head sequence of the chat, read after the other rows.
     pub head: Option<Sequence>,
+}
+
+/// The part of a stored entry that a send key refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentEntry {
+    /// The id of the entry.
+    pub message_id: MessageId,
+    /// The author of the entry.
+    pub sender_id: UserId,
+    /// The client's id of the entry.
+    pub client_message_id: ClientMessageId,
+}
+
+impl From<&Message> for SentEntry {
+    fn from(message: &Message) -> Self {
+        let Message { message_id, sender_id, client_message_id, .. } = *message;
+        Self { message_id, sender_id, client_message_id }
+    }
+}
+
+impl From<&MessageUpdate> for SentEntry {
+    fn from(update: &MessageUpdate) -> Self {
+        let MessageUpdate { update_id, user_id, client_message_id, .. } = *update;
+        Self { message_id: update_id, sender_id: user_id, client_message_id }
+    }
 }
 
 /// A listing row of a user's list of chats, and whether the chat has the matching member row.
@@ -156,13 +212,32 @@ pub struct PairRows {
     pub members: Vec<UserId>,
 }
 
-/// The message stored at a sequence of a chat.
+/// The entry stored at a sequence of a chat: a message, or an update of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredMessage {
-    /// The message's id; `None` if the row does not decode.
+pub struct StoredEntry {
+    /// The entry's id; `None` if the row does not decode.
     pub message_id: Option<MessageId>,
-    /// The expiry time of the message.
+    /// The expiry time of the entry.
     pub expires_at: Option<Timestamp>,
+    /// The sequence of the message that the entry has changed, if it is an update.
+    pub target: Option<Sequence>,
+}
+
+impl StoredEntry {
+    /// An entry whose row does not decode.
+    pub const UNREADABLE: Self = Self { message_id: None, expires_at: None, target: None };
+}
+
+impl From<&Message> for StoredEntry {
+    fn from(message: &Message) -> Self {
+        Self { message_id: Some(message.message_id), expires_at: message.expires_at, target: None }
+    }
+}
+
+impl From<&MessageUpdate> for StoredEntry {
+    fn from(update: &MessageUpdate) -> Self {
+        Self { message_id: Some(update.update_id), expires_at: update.expires_at, target: Some(update.target) }
+    }
 }
 
 /// Whether a chat exists, and its head sequence.
@@ -204,6 +279,9 @@ pub trait AuditSource: Send + Sync {
     /// Messages of a chat from a sequence on, ascending; empty after the last message.
     async fn messages(&self, chat_id: ChatId, from: Sequence, count: usize) -> Result<Vec<MessageRows>, StoreError>;
 
+    /// Updates of messages of a chat from a sequence on, ascending; empty after the last update.
+    async fn updates(&self, chat_id: ChatId, from: Sequence, count: usize) -> Result<Vec<UpdateRows>, StoreError>;
+
     /// All listing rows.
     async fn listings(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError>;
 
@@ -217,8 +295,9 @@ pub trait AuditSource: Send + Sync {
     /// All rows that no other method of this trait returns. The page has only their size and whether they expire.
     async fn others(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<()>, StoreError>;
 
-    /// The message stored at each of these locations, in the order of the arguments.
-    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError>;
+    /// The entry stored at each of these locations, in the order of the arguments. A message, if a message and an update
+    /// are stored there.
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredEntry>>, StoreError>;
 
     /// The state of each of these chats, in the order of the arguments.
     async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<AuditedChatState>, StoreError>;

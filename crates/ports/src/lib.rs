@@ -61,7 +61,8 @@ pub use assertion::Assertion;
 pub use audit::{
     AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditRoutes, AuditSource, AuditedChatRows, AuditedChatState, AuditedRecord,
     AuditedRow, ConsumerOffset, End, IndexedLocation, ListingRows, ListingState, LoggedChange, MemberRows, MessageRows,
-    PageBookmark, PairRows, RouteRows, SendKeyRows, StoredMessage,
+    PageBookmark, PairRows, ReactionCounts, RouteRows, SendKeyRows, SentEntry, StoredEntry, UpdateRows,
+    count_reactions,
 };
 pub use blocks::BlockStore;
 pub use chats::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup};

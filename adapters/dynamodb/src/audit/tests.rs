@@ -5,13 +5,17 @@ use audit::{AtOnce, AuditOptions, AuditPacer, AuditProgress, CHECKED, Checkpoint
 use aws_sdk_dynamodb::types::AttributeValue;
 use contract::SampleData;
 use domain::Invariant::{self, *};
-use domain::{ChatCommand, Role, Watermarks};
+use domain::{ChatCommand, Role, UpdateAction, Watermarks};
 use memory::MemoryLog;
-use ports::{ChatWriter, Clock, EventLog, EventProducer, Ids, MessageWriter, Outbox, RandomIds, SystemClock};
+use ports::{
+    AppendOutcome, ChatWriter, Clock, EventLog, EventProducer, Ids, MessageWriter, NewEntry, NewUpdate, Outbox,
+    RandomIds, SystemClock,
+};
 
 use super::*;
-use crate::item::{item, text};
-use crate::testing::{DynamoServer, message};
+use crate::item::{EXPIRES_AT, item, text};
+use crate::testing::{DynamoServer, message, update};
+use crate::updates::{REVISION, reactions_key};
 use crate::watermarks::delivery_state_item;
 
 /// A store with rows in every table, and with its events in a log.
@@ -40,8 +44,8 @@ impl World {
         for chat_id in self.store.overdue(Timestamp::MAX).await.unwrap() {
             let messages = self.store.unpublished(chat_id).await.unwrap();
             self.log.publish(&messages).await.unwrap();
-            if let Some(EventBody::MessagePersisted { message, .. }) = messages.last().map(|event| &event.body) {
-                self.store.published(chat_id, message.sequence).await.unwrap();
+            if let Some(sequence) = messages.last().and_then(|event| event.body.sequence()) {
+                self.store.published(chat_id, sequence).await.unwrap();
             }
             let waiting = self.store.pending_changes(chat_id).await.unwrap();
             let events: Vec<_> = waiting.iter().map(|waiting| waiting.event.clone()).collect();
@@ -76,6 +80,10 @@ impl World {
 
     fn message(&self, sequence: u64) -> ItemKey {
         message_key(self.people.group, Sequence(sequence))
+    }
+
+    fn update(&self, sequence: u64) -> ItemKey {
+        update_key(self.people.group, Sequence(sequence))
     }
 
     fn send(&self, n: usize) -> ItemKey {
@@ -274,6 +282,135 @@ found! {
         => [OrderingPreserved];
 }
 
+macro_rules! found_in_updates {
+    ($($name:ident: |$world:ident, $updates:pat_param| $damage:expr => [$($invariant:ident),*];)+) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let $world = World::new().await;
+            let $updates = $world.people.update(&$world.store, SystemClock.now()).await;
+            $world.publish().await;
+            $damage;
+            let findings = $world.audit(&AtOnce, Duration::ZERO).await;
+            let said: Vec<_> = findings.violations().collect();
+            let expected: &[Invariant] = &[$($invariant),*];
+            assert_eq!(violated(&findings), expected, "{said:?}");
+        }
+    )+};
+}
+
+found_in_updates! {
+    updates_have_nothing_wrong_with_them: |world, _| {} => [];
+    an_update_in_the_place_of_a_message_is_found:
+        |world, _| {
+            let item = world.store.db().get(&world.update(6)).await.unwrap().unwrap();
+            let item = item.into_iter().filter(|(name, _)| name != "sequence").collect();
+            world.server.put(world.update(5), item).await
+        }
+        => [SequenceUniqueness, IdempotencySequenceConsistency];
+    a_lost_update_is_found: |world, _| world.lose(world.update(7)).await => [SequenceContiguous, LogReflectsStore];
+    an_update_that_cannot_be_read_is_found:
+        |world, _| world.set(world.update(7), "kind", Some(text("strange"))).await => [StoreIsAuthoritative];
+    an_update_of_an_update_is_found:
+        |world, _| world.set(world.update(8), "target_sequence", Some(number(6))).await => [StoreIsAuthoritative];
+    an_update_of_itself_is_found:
+        |world, _| world.set(world.update(8), "target_sequence", Some(number(8))).await => [StoreIsAuthoritative];
+    a_revision_below_an_update_is_found:
+        |world, _| world.set(world.message(1), REVISION, Some(number(8))).await => [StoreIsAuthoritative];
+    a_revision_that_is_an_update_of_another_message_is_found:
+        |world, _| world.set(world.message(2), REVISION, Some(number(8))).await => [StoreIsAuthoritative];
+    a_revision_above_the_counter_is_found:
+        |world, _| world.set(world.message(1), REVISION, Some(number(11))).await => [SequenceMonotonicity];
+    an_edit_that_is_not_counted_is_found:
+        |world, _| world.set(world.message(1), "edit_count", Some(number(1))).await => [StoreIsAuthoritative];
+    reactions_that_are_not_counted_are_found:
+        |world, _| world.set(world.message(2), "reactions", None).await => [StoreIsAuthoritative];
+    reactions_of_a_member_that_are_lost_are_found:
+        |world, _| world.lose(reactions_key(world.people.receipts[1].message_id, world.people.member)).await
+        => [StoreIsAuthoritative];
+    a_deleted_message_that_did_not_expire_is_found:
+        |world, _| {
+            world.set(world.message(3), EXPIRES_AT, None).await;
+            world.set(world.message(3), TTL, None).await
+        }
+        => [StoreIsAuthoritative];
+    the_send_key_of_an_update_that_is_lost_is_found:
+        |world, updates| world.lose(key_of_update(&updates[0])).await => [IdempotencySequenceConsistency];
+    a_send_key_of_another_update_is_found:
+        |world, updates| world.set(key_of_update(&updates[0]), "sequence", Some(number(8))).await
+        => [SequenceUniqueness, IdempotencySequenceConsistency];
+}
+
+fn key_of_update(update: &NewUpdate) -> ItemKey {
+    key_of_send(update.chat_id, update.user_id, update.client_message_id)
+}
+
+/// The log does not reach back to the message.
+#[tokio::test]
+async fn the_message_of_an_update_is_stored_or_was_purged() {
+    for is_purged in [true, false] {
+        let mut world = World::new().await;
+        let is_target = |event: &domain::Event| match &event.body {
+            EventBody::MessagePersisted { message, .. } => {
+                message.chat_id == world.people.group && message.sequence.0 <= 3
+            }
+            _ => false,
+        };
+        let events = world.log.records().into_iter().map(|record| record.event).filter(|event| !is_target(event));
+        let log = MemoryLog::new(Arc::new(SystemClock));
+        log.publish(&events.collect::<Vec<_>>()).await.unwrap();
+        world.log = log;
+        let hour_ago = SystemClock.now().minus(Duration::from_secs(3601));
+        world.people.update(&world.store, hour_ago).await;
+        world.publish().await;
+        assert_eq!(violated(&world.audit(&AtOnce, Duration::ZERO).await), [], "the message has expired");
+        let expected: &[Invariant] = if is_purged {
+            assert_eq!(world.store.purge_expired(SystemClock.now()).await.unwrap(), 1);
+            let findings = world.audit(&AtOnce, Duration::from_secs(600)).await;
+            assert_eq!(violated(&findings), [], "the event of the purge is pending");
+            world.publish().await;
+            &[]
+        } else {
+            world.lose(world.message(2)).await;
+            &[SequenceContiguous, LogReflectsStore]
+        };
+        assert_eq!(violated(&world.audit(&AtOnce, Duration::ZERO).await), expected, "{is_purged}");
+    }
+}
+
+#[tokio::test]
+async fn expired_updates_are_not_reported_as_missing() {
+    let world = World::new().await;
+    let SampleData { group, owner, .. } = world.people;
+    let long_gone = SystemClock.now().minus(Duration::from_secs(120));
+    let expiring =
+        ports::NewMessage { ttl: domain::Ttl::from_secs(60), created_at: long_gone, ..message(group, owner) };
+    let react = |target| {
+        let reaction = UpdateAction::React("+1".parse().unwrap());
+        NewUpdate {
+            created_at: long_gone,
+            ttl_max: domain::Ttl::from_secs(60),
+            ..update(group, owner, target, reaction)
+        }
+    };
+    // The message of the last update stays.
+    let batch = vec![expiring.into(), react(6).into(), react(1).into()];
+    let outcomes = world.store.commit(batch).await.unwrap();
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::New(_))), "{outcomes:?}");
+    // They were published before they expired.
+    let rows = world.store.updates(group, Sequence(7), 2).await.unwrap();
+    let updates = rows.into_iter().map(|rows| Arc::new(domain::Event::message_updated(rows.update.row.unwrap(), None)));
+    world.log.publish(&updates.collect::<Vec<_>>()).await.unwrap();
+    world.store.append(vec![message(group, owner)]).await.unwrap();
+    world.publish().await;
+    for is_swept in [false, true] {
+        if is_swept {
+            world.server.database.sweep_ttl().unwrap();
+            assert_eq!(world.store.updates(group, Sequence::ZERO, 9).await.unwrap(), []);
+        }
+        assert_eq!(violated(&world.audit(&AtOnce, Duration::ZERO).await), [], "{is_swept}");
+    }
+}
+
 /// A message id that the tests do not use.
 const MESSAGE: &str = "msg_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
@@ -312,6 +449,25 @@ async fn a_store_under_load_raises_no_false_alarm() {
             while sending.append(sends.clone()).await.is_err() && Instant::now() < until {}
         }
     });
+    // Each round reacts to the first message, edits a message, and deletes another.
+    let updating = world.server.store();
+    let updater = tokio::spawn(async move {
+        let thumb = || "+1".parse().unwrap();
+        let edit = || UpdateAction::Edit(message(group, owner).body);
+        while Instant::now() < until {
+            let sends: Vec<NewEntry> = (0..2).map(|_| message(group, owner).into()).collect();
+            let [stays, goes] = commit(&updating, sends, until).await[..] else { return };
+            let updates = [
+                update(group, owner, 1, UpdateAction::React(thumb())),
+                update(group, owner, goes, UpdateAction::React(thumb())),
+                update(group, owner, stays, edit()),
+                update(group, owner, goes, UpdateAction::Delete),
+                update(group, owner, stays, edit()),
+                update(group, owner, 1, UpdateAction::Unreact(thumb())),
+            ];
+            commit(&updating, updates.map(NewEntry::Update).to_vec(), until).await;
+        }
+    });
     let churn = tokio::spawn(async move {
         while Instant::now() < until {
             let user_id = RandomIds.ulid().into();
@@ -323,12 +479,28 @@ async fn a_store_under_load_raises_no_false_alarm() {
     });
     let mut audits = 0;
     while Instant::now() < until {
+        world.store.purge_expired(SystemClock.now()).await.unwrap();
         world.publish().await;
         let findings = world.audit(&PatientPace, Duration::from_secs(600)).await;
         assert_eq!(findings.violations().collect::<Vec<_>>(), [] as [&audit::Violation; 0]);
         audits += 1;
     }
     assert!(audits > 0);
-    sender.await.unwrap();
-    churn.await.unwrap();
+    for task in [sender, updater, churn] {
+        task.await.unwrap();
+    }
+}
+
+/// Commits entries beside other writers, with retries after lost races until some time. Returns their sequences, or
+/// nothing if that time has come.
+async fn commit(store: &DynamoStore, entries: Vec<NewEntry>, until: Instant) -> Vec<u64> {
+    while Instant::now() < until {
+        let Ok(outcomes) = store.commit(entries.clone()).await else { continue };
+        let sequence = |outcome| match outcome {
+            AppendOutcome::New(receipt) | AppendOutcome::Duplicate(receipt) => receipt.sequence.0,
+            AppendOutcome::Refused(refusal) => panic!("{refusal:?}"),
+        };
+        return outcomes.into_iter().map(sequence).collect();
+    }
+    vec![]
 }

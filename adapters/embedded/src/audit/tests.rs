@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use audit::{AtOnce, AuditOptions, AuditPacer, AuditProgress, CHECKED, Checkpoint, Findings};
 use contract::SampleData;
 use domain::Invariant::{self, *};
+use domain::limits::RETENTION;
 use domain::{Body, ChatCommand, MessageId, Role, SessionId, Timestamp, Ttl, UpdateAction, UserId, Watermarks};
 use ports::{
     AppendOutcome, ChatWriter, Clock, EventLog, Ids, MessageWriter, NewEntry, NewMessage, NewUpdate, RandomIds,
@@ -15,7 +16,7 @@ use uuid::Uuid;
 use super::*;
 use crate::Config;
 use crate::keys::Expiring;
-use crate::records::encode_message;
+use crate::records::{encode_message, encode_update};
 use crate::tx::Tx;
 
 struct World {
@@ -237,6 +238,149 @@ found! {
         => [CommitAfterProcess];
 }
 
+/// Damage to the rows of updates.
+type UpdateBreak = fn(&mut Tx<'_>, &UpdateFixtures);
+
+/// Fixtures that a break of updates refers to.
+struct UpdateFixtures {
+    group: ChatId,
+    member: UserId,
+    updates: Vec<NewUpdate>,
+}
+
+impl UpdateFixtures {
+    fn location(&self, sequence: u64) -> MessageLocation {
+        MessageLocation { chat_id: self.group, sequence: Sequence(sequence) }
+    }
+
+    /// The key of an update, a message or the reactions to one.
+    fn key(&self, sequence: u64) -> [u8; 24] {
+        keys::message(self.location(sequence))
+    }
+
+    /// The key of a send of the updates, by their sequence.
+    fn send_key(&self, sequence: usize) -> [u8; 48] {
+        let update = &self.updates[sequence - 6];
+        keys::send(update.chat_id, update.user_id, update.client_message_id)
+    }
+
+    /// Changes the row of a message.
+    fn change(&self, tx: &mut Tx<'_>, sequence: u64, change: impl FnOnce(&mut Message)) {
+        let row = tx.get_bytes(Table::Messages, &self.key(sequence)).unwrap().unwrap();
+        let mut message = decode_message(self.location(sequence), &row).unwrap();
+        change(&mut message);
+        tx.put_new(Table::Messages, &self.key(sequence), encode_message(&message));
+    }
+
+    /// Changes the row of an update.
+    fn change_update(&self, tx: &mut Tx<'_>, sequence: u64, change: impl FnOnce(&mut MessageUpdate)) {
+        let row = tx.get_bytes(Table::Updates, &self.key(sequence)).unwrap().unwrap();
+        let mut update = decode_update(self.location(sequence), &row).unwrap();
+        change(&mut update);
+        tx.put_new(Table::Updates, &self.key(sequence), encode_update(&update));
+    }
+}
+
+macro_rules! found_in_updates {
+    ($($name:ident: $damage:expr => [$($invariant:ident),*];)+) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let damage: UpdateBreak = $damage;
+            let world = World::new().await;
+            let updates = world.people.update(&world.store, SystemClock.now()).await;
+            let seen = UpdateFixtures { group: world.people.group, member: world.people.member, updates };
+            let spoil = world.store.write(move |tx| {
+                damage(tx, &seen);
+                Ok(())
+            });
+            spoil.await.unwrap();
+            let findings = world.audit(&AtOnce).await;
+            let said: Vec<_> = findings.violations().collect();
+            let expected: &[Invariant] = &[$($invariant),*];
+            assert_eq!(violated(&findings), expected, "{said:?}");
+            world.store.close().await;
+        }
+    )+};
+}
+
+found_in_updates! {
+    updates_have_nothing_wrong_with_them: |_, _| {} => [];
+    an_update_in_the_place_of_a_message_is_found: |tx, seen| {
+        let row = tx.get_bytes(Table::Updates, &seen.key(6)).unwrap().unwrap();
+        tx.put_new(Table::Updates, &seen.key(5), row.to_vec());
+    } => [SequenceUniqueness, IdempotencySequenceConsistency];
+    a_lost_update_is_found:
+        |tx, seen| tx.delete(Table::Updates, &seen.key(7))
+        => [SequenceContiguous, LogReflectsStore];
+    an_update_that_cannot_be_read_is_found:
+        |tx, seen| tx.put_new(Table::Updates, &seen.key(7), vec![0xff; 3])
+        => [StoreIsAuthoritative];
+    an_update_of_an_update_is_found:
+        |tx, seen| seen.change_update(tx, 8, |update| update.target = Sequence(6))
+        => [StoreIsAuthoritative];
+    an_update_of_itself_is_found:
+        |tx, seen| seen.change_update(tx, 8, |update| update.target = Sequence(8))
+        => [StoreIsAuthoritative];
+    // The log does not reach back to the message.
+    an_update_without_its_message_is_found: |tx, seen| {
+        for offset in 4..=6 {
+            tx.delete(Table::Log, &keys::offset(offset));
+        }
+        tx.delete(Table::Messages, &seen.key(2));
+    } => [SequenceContiguous, LogReflectsStore];
+    an_update_that_nobody_will_purge_is_found:
+        |tx, seen| seen.change_update(tx, 6, |update| update.expires_at = Some(update.created_at + RETENTION))
+        => [TtlBoundedTables];
+    a_revision_below_an_update_is_found:
+        |tx, seen| seen.change(tx, 1, |message| message.state.revision = Sequence(8))
+        => [StoreIsAuthoritative];
+    a_revision_that_is_an_update_of_another_message_is_found:
+        |tx, seen| seen.change(tx, 2, |message| message.state.revision = Sequence(8))
+        => [StoreIsAuthoritative];
+    a_revision_above_the_head_is_found:
+        |tx, seen| seen.change(tx, 1, |message| message.state.revision = Sequence(11))
+        => [SequenceMonotonicity];
+    an_edit_that_is_not_counted_is_found:
+        |tx, seen| seen.change(tx, 1, |message| message.state.edited.as_mut().unwrap().count = 1)
+        => [StoreIsAuthoritative];
+    a_reaction_that_is_not_counted_is_found:
+        |tx, seen| seen.change(tx, 2, |message| message.state.reactions[0].count = 1)
+        => [StoreIsAuthoritative];
+    reactions_of_a_member_that_are_lost_are_found:
+        |tx, seen| tx.delete(Table::Reactions, &keys::reactions(seen.location(2), seen.member))
+        => [StoreIsAuthoritative];
+    a_deleted_message_that_did_not_expire_is_found:
+        |tx, seen| seen.change(tx, 3, |message| message.expires_at = None)
+        => [StoreIsAuthoritative];
+    the_send_key_of_an_update_that_is_lost_is_found:
+        |tx, seen| tx.delete(Table::SendKeys, &seen.send_key(6))
+        => [IdempotencySequenceConsistency];
+    a_send_key_of_another_update_is_found: |tx, seen| {
+        let NewUpdate { update_id, created_at, .. } = seen.updates[0];
+        let receipt = Receipt { message_id: update_id, sequence: Sequence(8), created_at };
+        tx.put(Table::SendKeys, &seen.send_key(6), &SendKey { receipt, fingerprint: [0; 16] });
+    } => [SequenceUniqueness, IdempotencySequenceConsistency];
+    a_lost_event_of_an_update_is_found: |tx, _| tx.delete(Table::Log, &keys::offset(11)) => [PublishedEventually];
+}
+
+/// The purge of a deleted message leaves the entries of its updates.
+#[tokio::test]
+async fn an_audit_does_not_report_the_updates_of_purged_messages() {
+    let world = World::new().await;
+    let hour_ago = SystemClock.now().minus(Duration::from_secs(3601));
+    world.people.update(&world.store, hour_ago).await;
+    crate::trim::purge_all(world.store.link().clone(), Arc::new(SystemClock)).await;
+    let rows = world.store.updates(world.people.group, Sequence(9), 1).await.unwrap();
+    assert_eq!((rows[0].sequence, rows[0].message.as_ref()), (Sequence(9), None));
+    for page_len in [2, 200] {
+        let options =
+            AuditOptions { page_len, overdue_after: Duration::ZERO, ..AuditOptions::new(Arc::new(SystemClock)) };
+        let findings = world.audit_with(options, &AtOnce).await;
+        assert_eq!(findings.violations().collect::<Vec<_>>(), [] as [&audit::Violation; 0], "{page_len}");
+    }
+    world.store.close().await;
+}
+
 #[test]
 fn a_bookmark_of_the_log_has_the_position_of_the_audit() {
     for round in [
@@ -363,10 +507,60 @@ async fn a_store_under_load_raises_no_false_alarm() {
             store.apply(chat_id, owner, remove, SystemClock.now()).await.unwrap().unwrap();
         }
     };
-    let SampleData { group, direct, owner, .. } = world.people;
+    // Each round reacts to the first message of the chat, edits a message, and deletes another.
+    let updater = |store: EmbeddedStore, chat_id: ChatId, user_id: UserId, sample: NewMessage| async move {
+        while Instant::now() < until {
+            let send = || NewMessage {
+                chat_id,
+                sender_id: user_id,
+                client_message_id: Uuid::new_v4().into(),
+                message_id: RandomIds.ulid().into(),
+                created_at: SystemClock.now(),
+                ..sample.clone()
+            };
+            // It expires in a second.
+            let created_at = SystemClock.now().minus(Duration::from_secs(59));
+            let expiring = NewMessage { ttl: Ttl::from_secs(60), created_at, ..send() };
+            let sent = store.append(vec![send(), send(), expiring]).await.unwrap();
+            let [AppendOutcome::New(stays), AppendOutcome::New(goes), AppendOutcome::New(ends)] = sent[..] else {
+                panic!("{sent:?}")
+            };
+            let update = |target, action| {
+                NewEntry::Update(NewUpdate {
+                    chat_id,
+                    user_id,
+                    client_message_id: Uuid::new_v4().into(),
+                    update_id: RandomIds.ulid().into(),
+                    target,
+                    action,
+                    window: None,
+                    ttl_max: None,
+                    created_at: SystemClock.now(),
+                })
+            };
+            let react = || UpdateAction::React("👍".parse().unwrap());
+            let unreact = || UpdateAction::Unreact("👍".parse().unwrap());
+            let edit = || UpdateAction::Edit(Body::new("new".to_owned().try_into().unwrap(), Default::default()));
+            let updates = vec![
+                update(Sequence(1), react()),
+                update(stays.sequence, react()),
+                update(goes.sequence, react()),
+                update(ends.sequence, edit()),
+                update(stays.sequence, edit()),
+                update(goes.sequence, UpdateAction::Delete),
+                update(stays.sequence, unreact()),
+                update(Sequence(1), unreact()),
+            ];
+            let outcomes = store.commit(updates).await.unwrap();
+            assert!(outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::New(_))), "{outcomes:?}");
+        }
+    };
+    let SampleData { group, direct, owner, member, ref sends, .. } = world.people;
     let tasks = [
         tokio::spawn(sender(world.store.clone(), group, owner)),
         tokio::spawn(sender(world.store.clone(), direct, owner)),
+        tokio::spawn(updater(world.store.clone(), group, owner, sends[0].clone())),
+        tokio::spawn(updater(world.store.clone(), group, member, sends[0].clone())),
         tokio::spawn(churn(world.store.clone(), group, owner)),
     ];
     let mut audits = 0;

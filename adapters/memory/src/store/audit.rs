@@ -3,11 +3,14 @@ use std::ops::Bound;
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use domain::{ChatId, ChatType, ClientMessageId, DirectPair, Event, EventBody, Message, Sequence, SessionId, UserId};
+use domain::{
+    ChatId, ChatType, ClientMessageId, DirectPair, Event, EventBody, Message, MessageUpdate, Sequence, SessionId,
+    UserId,
+};
 use ports::{
     AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditSource, AuditedChatRows, AuditedChatState, AuditedRecord, AuditedRow,
     ConsumerOffset, End, IndexedLocation, ListingRows, ListingState, MemberRows, MessageRows, PageBookmark, PairRows,
-    Position, SendKeyRows, StoreError, StoredMessage,
+    Position, ReactionCounts, SendKeyRows, SentEntry, StoreError, StoredEntry, UpdateRows, count_reactions,
 };
 
 use super::{ChatState, MemoryStore, MemoryStoreState};
@@ -49,7 +52,8 @@ fn page<T>(rows: Vec<(String, AuditedRow<T>)>, count: usize) -> AuditPage<T> {
 impl AuditSource for MemoryStore {
     async fn size(&self) -> Result<u64, StoreError> {
         Ok(self.transaction(|state| {
-            let of_chat = |chat: &ChatState| 2 + 3 * chat.members.len() + chat.messages.len() + chat.sends.len();
+            let entries = |chat: &ChatState| chat.messages.len() + chat.updates.len();
+            let of_chat = |chat: &ChatState| 2 + 3 * chat.members.len() + entries(chat) + chat.sends.len();
             let of_chats: usize = state.chats.values().map(of_chat).sum();
             (of_chats + state.direct_chats.len() + state.users.len() + state.sessions.len() + state.log.len()) as u64
         }))
@@ -75,6 +79,14 @@ impl AuditSource for MemoryStore {
         Ok(self.transaction(|state| {
             let messages = state.chats.get(&chat_id).into_iter().flat_map(|chat| chat.messages.range(from..));
             messages.take(count).map(|(sequence, message)| state.message_rows(chat_id, *sequence, message)).collect()
+        }))
+    }
+
+    async fn updates(&self, chat_id: ChatId, from: Sequence, count: usize) -> Result<Vec<UpdateRows>, StoreError> {
+        Ok(self.transaction(|state| {
+            let Some(chat) = state.chats.get(&chat_id) else { return vec![] };
+            let updates = chat.updates.range(from..).take(count);
+            updates.map(|(sequence, update)| chat.update_rows(*sequence, update)).collect()
         }))
     }
 
@@ -141,7 +153,7 @@ impl AuditSource for MemoryStore {
                     sender_id: *sender_id,
                     client_message_id: *client_message_id,
                     receipt: send.receipt,
-                    message: chat.messages.get(&send.receipt.sequence).cloned(),
+                    entry: chat.sent_entry(send.receipt.sequence),
                     head: chat.head.as_ref().map(|head| head.sequence),
                 };
                 (key.clone(), sound("send_keys", key, rows))
@@ -160,14 +172,11 @@ impl AuditSource for MemoryStore {
         }))
     }
 
-    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
+    async fn stored(&self, locations: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredEntry>>, StoreError> {
         let stored = |state: &MemoryStoreState, chat_id, sequence| {
             let chat = state.chats.get(chat_id)?;
-            let Some(message) = chat.messages.get(sequence) else {
-                let update = chat.updates.get(sequence)?;
-                return Some(StoredMessage { message_id: Some(update.update_id), expires_at: update.expires_at });
-            };
-            Some(StoredMessage { message_id: Some(message.message_id), expires_at: message.expires_at })
+            let message = chat.messages.get(sequence).map(StoredEntry::from);
+            message.or_else(|| chat.updates.get(sequence).map(StoredEntry::from))
         };
         Ok(self.transaction(|state| {
             locations.iter().map(|(chat_id, sequence)| stored(state, chat_id, sequence)).collect()
@@ -230,8 +239,11 @@ impl MemoryStoreState {
 
     fn message_rows(&self, chat_id: ChatId, sequence: Sequence, message: &Message) -> MessageRows {
         let place = self.locations.get(&message.message_id);
-        let sends = self.chats.get(&chat_id).map(|chat| &chat.sends);
-        let send = sends.and_then(|sends| sends.get(&(message.sender_id, message.client_message_id)));
+        let chat = self.chats.get(&chat_id);
+        let send = chat.and_then(|chat| chat.sends.get(&(message.sender_id, message.client_message_id)));
+        let mut reactions = ReactionCounts::new();
+        let of_members = chat.into_iter().flat_map(|chat| &chat.reactions).filter(|((of, _), _)| *of == sequence);
+        of_members.for_each(|(_, own)| count_reactions(&mut reactions, own.clone()));
         let key = format!("{chat_id} {sequence}");
         let end = if message.expires_at.is_some() { End::Timed } else { End::Lasting };
         MessageRows {
@@ -239,7 +251,27 @@ impl MemoryStoreState {
             id_leads_to: place
                 .map_or(IndexedLocation::Nowhere, |(chat_id, sequence)| IndexedLocation::To(*chat_id, *sequence)),
             send_key: send.map(|send| send.receipt),
+            is_update: chat.is_some_and(|chat| chat.updates.contains_key(&sequence)),
+            reactions: Some(reactions),
             message: AuditedRow { end, ..sound("messages", key, message.clone()) },
+        }
+    }
+}
+
+impl ChatState {
+    fn sent_entry(&self, sequence: Sequence) -> Option<SentEntry> {
+        let message = self.messages.get(&sequence).map(SentEntry::from);
+        message.or_else(|| self.updates.get(&sequence).map(SentEntry::from))
+    }
+
+    fn update_rows(&self, sequence: Sequence, update: &MessageUpdate) -> UpdateRows {
+        let send = self.sends.get(&(update.user_id, update.client_message_id));
+        let end = if update.expires_at.is_some() { End::Timed } else { End::Lasting };
+        UpdateRows {
+            sequence,
+            message: self.messages.get(&update.target).cloned(),
+            send_key: send.map(|send| send.receipt),
+            update: AuditedRow { end, ..sound("updates", format!("{} {sequence}", update.chat_id), update.clone()) },
         }
     }
 }

@@ -1,4 +1,6 @@
-use domain::{ChatId, ClientMessageId, DirectPair, Message, Role, Sequence, UserId, Watermarks};
+use domain::{
+    ChatId, ClientMessageId, DirectPair, Message, MessageUpdate, Reaction, Role, Sequence, UserId, Watermarks,
+};
 use ports::{Position, Receipt};
 
 use super::MemoryStore;
@@ -12,6 +14,12 @@ pub enum Damage {
     NoMessage(ChatId, Sequence),
     /// A message is written without any checks.
     Message(Box<Message>),
+    /// An update is lost.
+    NoUpdate(ChatId, Sequence),
+    /// An update is written without any checks.
+    Update(Box<MessageUpdate>),
+    /// A member has other reactions to a message.
+    Reactions(ChatId, Sequence, UserId, Vec<Reaction>),
     /// The location row of a message is lost.
     NoPlace(ChatId, Sequence),
     /// A send key is lost.
@@ -54,6 +62,19 @@ impl MemoryStore {
             Damage::Message(message) => {
                 if let Some(chat) = state.chats.get_mut(&message.chat_id) {
                     chat.messages.insert(message.sequence, *message);
+                }
+            }
+            Damage::NoUpdate(chat_id, sequence) => {
+                state.chats.get_mut(&chat_id).and_then(|chat| chat.updates.remove(&sequence));
+            }
+            Damage::Update(update) => {
+                if let Some(chat) = state.chats.get_mut(&update.chat_id) {
+                    chat.updates.insert(update.sequence, *update);
+                }
+            }
+            Damage::Reactions(chat_id, sequence, user_id, reactions) => {
+                if let Some(chat) = state.chats.get_mut(&chat_id) {
+                    chat.reactions.insert((sequence, user_id), reactions);
                 }
             }
             Damage::NoPlace(chat_id, sequence) => {

@@ -26,9 +26,9 @@ pub(crate) fn pair(look: &mut RowChecks, rows: &PairRows) {
     });
 }
 
-/// Checks a send key. If its message is missing, the check of the log decides whether that is a violation.
+/// Checks a send key. If its entry is missing, the check of the log decides whether that is a violation.
 pub(crate) fn send_key(look: &mut RowChecks, rows: &SendKeyRows) {
-    let SendKeyRows { chat_id, sender_id, client_message_id, receipt, message, head } = rows;
+    let SendKeyRows { chat_id, sender_id, client_message_id, receipt, entry, head } = rows;
     let (message_id, sequence) = (receipt.message_id, receipt.sequence);
     let subject = || format!("the send {client_message_id} of {sender_id} in {chat_id}");
     look.check(Invariant::NoZeroSequence, sequence > Sequence::ZERO, || {
@@ -39,14 +39,14 @@ pub(crate) fn send_key(look: &mut RowChecks, rows: &SendKeyRows) {
             (subject(), format!("its sender was told sequence {sequence}, and the head of the chat is at {head}"))
         });
     }
-    let Some(message) = message else { return };
-    look.check(Invariant::SequenceUniqueness, message.message_id == message_id, || {
-        let other = message.message_id;
+    let Some(entry) = entry else { return };
+    look.check(Invariant::SequenceUniqueness, entry.message_id == message_id, || {
+        let other = entry.message_id;
         (format!("{chat_id} sequence {sequence}"), format!("it was given to {message_id}, and {other} is stored there"))
     });
-    let is_the_send = (message.sender_id, message.client_message_id) == (*sender_id, *client_message_id);
-    let names_it = message.message_id == message_id && is_the_send;
+    let is_the_send = (entry.sender_id, entry.client_message_id) == (*sender_id, *client_message_id);
+    let names_it = entry.message_id == message_id && is_the_send;
     look.check(Invariant::IdempotencySequenceConsistency, names_it, || {
-        (subject(), format!("its key names sequence {sequence}, where the message of another send is stored"))
+        (subject(), format!("its key names sequence {sequence}, where the entry of another send is stored"))
     });
 }

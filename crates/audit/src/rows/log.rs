@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{ChatId, Invariant, Sequence, Timestamp};
-use ports::{AuditPage, AuditedChatState, AuditedRecord, ConsumerOffset, LoggedChange, StoredMessage};
+use ports::{AuditPage, AuditedChatState, AuditedRecord, ConsumerOffset, LoggedChange, StoredEntry};
 
 use super::RowChecks;
 use super::ranges::Ranges;
@@ -191,24 +191,48 @@ pub(crate) fn spoken_of(page: &AuditPage<AuditedRecord>) -> (Vec<ChatSequence>, 
     (locations, chats.into_iter().collect())
 }
 
+/// The sequences that the records of a page announce as expired.
+pub(crate) fn expired(page: &AuditPage<AuditedRecord>) -> BTreeSet<ChatSequence> {
+    let records = page.rows.iter().filter_map(|audited| audited.row.as_ref().ok());
+    let sequences = records.filter_map(|record| match &record.what {
+        LoggedChange::Expired(sequences) => Some(sequences.iter().map(|sequence| (record.chat_id, *sequence))),
+        LoggedChange::Message { .. } | LoggedChange::Change => None,
+    });
+    sequences.flatten().collect()
+}
+
 /// The records from before the audit. Later ones may be explained by data that is still being written.
 fn to_explain(page: &AuditPage<AuditedRecord>) -> impl Iterator<Item = &AuditedRecord> {
     let records = page.rows.iter().filter_map(|audited| audited.row.as_ref().ok());
     records.filter(|record| !record.came_since)
 }
 
-/// The stored data for a page of the log.
+/// The stored data for a page of the log: entries, the messages that updates among them have changed, and chats.
 #[derive(Default)]
 pub(crate) struct Reflected {
-    pub(crate) stored: BTreeMap<ChatSequence, Option<StoredMessage>>,
+    pub(crate) stored: BTreeMap<ChatSequence, Option<StoredEntry>>,
     pub(crate) chats: BTreeMap<ChatId, AuditedChatState>,
 }
 
-/// Checks a page of the log against the store. Also returns the messages that are not stored.
+impl Reflected {
+    /// The messages that were changed by updates at these locations.
+    pub(crate) fn targets(&self, locations: &[ChatSequence]) -> Vec<ChatSequence> {
+        let target = |(chat_id, sequence): &ChatSequence| {
+            let entry = self.stored.get(&(*chat_id, *sequence)).copied().flatten()?;
+            Some((*chat_id, entry.target?))
+        };
+        locations.iter().filter_map(target).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+/// Checks a page of the log against the store. Also returns the entries that are not stored, and the missing messages of
+/// updates. A message was there when its update was committed, so the log has a later event that it is gone, unless the
+/// update is from before `kept_since`.
 pub(crate) fn reflect(
     page: &AuditPage<AuditedRecord>,
     store: &Reflected,
     now: Timestamp,
+    kept_since: Timestamp,
 ) -> (RowChecks, Vec<ChatSequence>) {
     let (mut look, mut missing) = (RowChecks::default(), vec![]);
     for record in to_explain(page) {
@@ -233,6 +257,10 @@ pub(crate) fn reflect(
                         look.check(Invariant::SequenceUniqueness, same, || {
                             (subject(), "the log and the store have different messages there".to_owned())
                         });
+                        let is_recent = record.time >= kept_since && stored.expires_at.is_none_or(|at| at > now);
+                        if let Some(target) = stored.target.filter(|target| is_recent && at(*target).is_none()) {
+                            missing.push((chat_id, target));
+                        }
                     }
                     None if expires_at.is_some_and(|at| at <= now) => {
                         look.check(Invariant::SequenceContiguous, true, Default::default);

@@ -3,4 +3,5 @@
 
 mod order;
 mod store;
+mod updates;
 mod world;

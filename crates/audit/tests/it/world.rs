@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use contract::SampleData;
 use domain::{Invariant, Timestamp};
 use memory::{Damage, ManualClock, MemoryStore, SequentialIds};
-use ports::{Clock, EventLog};
+use ports::{Clock, EventLog, NewUpdate};
 use tidings_audit::{AtOnce, AuditOptions, AuditPacer, AuditProgress, Checkpoint, Findings, audit};
 
 pub(crate) struct World {
@@ -24,6 +24,13 @@ impl World {
         consumer.next().await.unwrap();
         consumer.commit().await.unwrap();
         Self { store, clock, people }
+    }
+
+    /// The same store, with updates of its messages.
+    pub(crate) async fn updated() -> (Self, Vec<NewUpdate>) {
+        let world = Self::new().await;
+        let updates = world.people.update(&world.store, world.clock.now()).await;
+        (world, updates)
     }
 
     pub(crate) fn options(&self) -> AuditOptions {

@@ -2,6 +2,8 @@
 //! running server, with a Redis that reports its command counts.
 #![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
+#[path = "load/proxy.rs"]
+mod proxy;
 #[path = "it/server.rs"]
 mod server;
 
@@ -11,6 +13,7 @@ use std::thread;
 use engines::Redis;
 use serde_json::Value;
 
+use crate::proxy::{UpdateFault, UpdateProxy};
 use crate::server::TestServer;
 
 /// Runs a small load and returns its report.
@@ -36,7 +39,7 @@ fn figure(report: &Value, name: &str) -> f64 {
 
 #[test]
 fn each_workload_reports_its_figures() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["-w", "pairs", "-n", "4"], "messages delivered"),
         (&["-w", "pairs-deep", "-n", "4"], "messages delivered per server core-second"),
         (&["-w", "group", "--members", "5"], "deliveries"),
@@ -48,9 +51,63 @@ fn each_workload_reports_its_figures() {
         (&["-w", "mixed", "-n", "20", "--rate", "100"], "deeds"),
         (&["-w", "history", "--messages", "300"], "pages"),
         (&["-w", "inbox", "-n", "20", "--messages", "5"], "pages"),
+        (&["-w", "updates", "-n", "4", "--members", "5", "--messages", "1200"], "reactions"),
     ];
     for (arguments, name) in cases {
         assert!(figure(&load(arguments), name) > 0.0, "{arguments:?}");
+    }
+}
+
+#[test]
+fn updates_are_compared_with_plain_messages_of_the_same_run() {
+    let report = load(&["-w", "updates", "-n", "4", "--members", "30", "--messages", "1200"]);
+    for name in [
+        "messages",
+        "edits",
+        "reactions",
+        "time of one edit / of one message",
+        "time of one reaction / of one message",
+        "server CPU of one edit / of one message",
+        "server CPU of one reaction / of one message",
+        "reactions to one message",
+        "sync of messages",
+        "sync, half reactions",
+        "sync with reactions / without, median",
+    ] {
+        assert!(figure(&report, name) > 0.0, "{name}");
+    }
+    let synced = ["entries synced instead of pushed", "reactions synced instead of pushed"];
+    for name in synced.into_iter().chain(["operations refused"]) {
+        assert_eq!(figure(&report, name), 0.0, "{name}");
+    }
+    let latencies = report["latencies"].as_array().unwrap();
+    let count = |name: &str| latencies.iter().find(|row| row["name"] == name).expect(name)["count"].as_u64().unwrap();
+    for name in ["message to ack", "edit to ack", "reaction to ack"] {
+        assert!(count(name) > 0, "{name}");
+    }
+    assert_eq!((count("one message: reaction to ack"), count("one message: all received")), (30, 30));
+    assert_eq!((count("sync of messages"), count("sync, half reactions")), (10, 10));
+    assert!(report["server"]["cpu_seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[tokio::test]
+async fn a_load_fails_if_updates_are_lost_or_doubled() {
+    let server = TestServer::start().await;
+    for (fault, violation) in [(UpdateFault::Lost, "lost"), (UpdateFault::Doubled, "doubled")] {
+        let proxy = UpdateProxy::start(server.address(), fault).await;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+        command.args(["load", "--json", "-w", "updates", "-n", "2", "--members", "2", "--messages", "10"]).args([
+            "--warmup",
+            "0",
+            "--seconds",
+            "1",
+            "--url",
+            &proxy.url(),
+        ]);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{fault:?}: {output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        assert!(report["integrity"][violation].as_u64().unwrap() > 0, "{fault:?}: {}", report["integrity"]);
     }
 }
 

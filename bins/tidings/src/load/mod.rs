@@ -61,14 +61,14 @@ pub(crate) struct LoadArgs {
     /// workload is defined]
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(2..=100_000))]
     users: Option<u32>,
-    /// Members of the group of `group`, including its sender.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    members: u32,
+    /// Members of the group of `group`, including its sender (100), or of that of `updates` (1000).
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    members: Option<u32>,
     /// Messages a second in `group` and `witness`, operations a second in `mixed` [default: group as fast as they are delivered, witness 100, mixed 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
     /// Messages in each chat of `catch-up` (1000) or `inbox` (100), in the chat of `history` (20000), or in all chats of the
-    /// last step of `growth` (10000000).
+    /// last step of `growth` (10000000); entries in each chat that `updates` syncs (10000).
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     messages: Option<u32>,
     /// Runs `hot-chat` beside `mixed`, to show that the latency of the control chat does not suffer.
@@ -123,6 +123,8 @@ pub(crate) enum Workload {
     Growth,
     /// 20 users on the SDK in groups, with a recorded and checked history.
     Witness,
+    /// Edits and reactions beside plain messages, 1000 reactions to one message, and a sync over reactions.
+    Updates,
 }
 
 /// Exits 0 if no message was lost, duplicated or reordered, else 1.

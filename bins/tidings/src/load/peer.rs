@@ -3,9 +3,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use client::{Client, Credential, RawConnection};
-use domain::{Body, ChatId, ClientMessageId, ContentType, Sequence, UserId};
+use domain::{Body, ChatId, ClientMessageId, ContentType, Sequence, UpdateAction, UserId};
 use protocol::client::Ended;
-use protocol::frame::{ClientFrame, Inbound, RequestId, SendMessage, ServerFrame, Sync};
+use protocol::frame::{ClientFrame, Inbound, RequestId, SendMessage, ServerFrame, Sync, UpdateMessage};
 use serde::Deserialize;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
@@ -37,6 +37,8 @@ pub(super) enum PeerFrame {
     Refused { number: u64 },
     /// A message of this load.
     Message { sequence: u64, stamp: Stamp },
+    /// An update of a message.
+    Update { sequence: u64 },
     /// Presence of a subscribed user.
     Presence { is_online: bool },
     /// The ack of a heartbeat.
@@ -55,14 +57,20 @@ struct RawFrame<'a> {
     payload: Payload<'a>,
 }
 
-/// The relevant fields of acks, messages and presence in one struct, to parse a frame in a single pass.
+/// The relevant fields of acks, messages, updates and presence in one struct, to parse a frame in a single pass.
 #[derive(Deserialize)]
 struct Payload<'a> {
     sequence: Option<u64>,
+    update: Option<UpdatePart>,
     #[serde(borrow)]
     content: Option<Cow<'a, str>>,
     #[serde(borrow)]
     status: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct UpdatePart {
+    sequence: u64,
 }
 
 impl LoadPeer {
@@ -123,7 +131,28 @@ impl LoadPeer {
         Ok(sent_at)
     }
 
-    /// Counts a received message, and acknowledges in batches.
+    /// Sends an update of the message at `target` with this number, and returns the send time.
+    pub(super) fn update(
+        &mut self,
+        chat_id: ChatId,
+        number: u64,
+        target: u64,
+        action: UpdateAction,
+    ) -> anyhow::Result<Instant> {
+        let sent_at = Instant::now();
+        let client_message_id = ClientMessageId::from_bytes(rand::random());
+        let update = UpdateMessage { client_message_id, chat_id, target: Sequence(target), action };
+        self.say(RequestId::new(number.to_string()), ClientFrame::UpdateMessage(update))?;
+        Ok(sent_at)
+    }
+
+    /// Sends an edit of the message at `target`, with a new stamp as its content.
+    pub(super) fn edit(&mut self, chat_id: ChatId, number: u64, target: u64) -> anyhow::Result<Instant> {
+        let content = Stamp { number, sent_at: Instant::now() }.content(self.epoch);
+        self.update(chat_id, number, target, UpdateAction::Edit(Body::new(content, ContentType::Text)))
+    }
+
+    /// Counts a received message or update, and acknowledges in batches.
     pub(super) fn acknowledge(&mut self, chat_id: ChatId, order: &SequenceChecker) -> anyhow::Result<()> {
         self.unacked += 1;
         if self.unacked < Self::ACK_BATCH {
@@ -157,7 +186,10 @@ impl LoadPeer {
                     _ => {}
                 }
             };
-            page.messages.iter().for_each(|message| see(message.sequence.0));
+            let mut entries: Vec<u64> = page.messages.iter().map(|message| message.sequence.0).collect();
+            entries.extend(page.updates.iter().map(|update| update.sequence.0));
+            entries.sort_unstable();
+            entries.into_iter().for_each(&mut see);
             match (page.has_more, page.next_sequence) {
                 (true, Some(next)) if next.0 > after + 1 => after = next.0 - 1,
                 (true, _) => bail!("a page of a sync does not advance"),
@@ -178,7 +210,7 @@ impl LoadPeer {
         }
     }
 
-    /// Syncs the messages that the order still lacks, if any.
+    /// Syncs the messages and updates that the order still lacks, if any.
     pub(super) async fn heal(&mut self, chat_id: ChatId, order: &mut SequenceChecker, head: u64) -> anyhow::Result<()> {
         if !order.is_complete(head) {
             self.sync(chat_id, order.contiguous(), |sequence| order.synced(sequence)).await?;
@@ -205,6 +237,7 @@ impl PeerFrame {
                 let (sequence, content) = (payload.sequence?, payload.content?);
                 Stamp::read(&content, epoch).map_or(Self::Other, |stamp| Self::Message { sequence, stamp })
             }
+            "message_updated" => Self::Update { sequence: payload.update?.sequence },
             "presence_changed" => Self::Presence { is_online: payload.status? == "online" },
             "heartbeat_ack" => Self::BeatAck,
             "error" => number().map_or(Self::Other, |number| Self::Refused { number }),
@@ -248,6 +281,12 @@ mod tests {
                 r#"{"type":"presence_changed","payload":{"user_id":"u","status":"offline","last_seen":"x"}}"#.to_owned(),
                 Some(PeerFrame::Presence { is_online: false }),
             ),
+            (
+                r#"{"type":"message_updated","payload":{"update":{"sequence":9,"target_sequence":4},"message":{"sequence":4}}}"#
+                    .to_owned(),
+                Some(PeerFrame::Update { sequence: 9 }),
+            ),
+            (r#"{"type":"message_updated","payload":{"sequence":9}}"#.to_owned(), None),
             (r#"{"type":"heartbeat_ack","payload":{"server_time":"x"}}"#.to_owned(), Some(PeerFrame::BeatAck)),
             (r#"{"type":"resync","payload":{"reason":"slow_consumer"}}"#.to_owned(), Some(PeerFrame::Other)),
             (r#"{"type":"message","payload":{"sequence":4}}"#.to_owned(), None),

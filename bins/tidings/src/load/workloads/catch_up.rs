@@ -103,7 +103,11 @@ pub(super) async fn fill(bench: &Bench, sender: &LoadUser, chat: LoadChat, messa
                 bench.progress.inc(1);
             }
             PeerFrame::Refused { .. } => anyhow::bail!("a send was refused while a chat was filled"),
-            PeerFrame::Message { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
+            PeerFrame::Message { .. }
+            | PeerFrame::Update { .. }
+            | PeerFrame::Presence { .. }
+            | PeerFrame::BeatAck
+            | PeerFrame::Other => {}
         }
     }
     peer.close().await;

@@ -21,7 +21,8 @@ const IN_FLIGHT: u64 = 32;
 
 /// One sender in one group with all members online: paced, or as fast as the messages are delivered.
 pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
-    let users = sign_up(bench.base_url(), arguments.members as usize, &bench.progress).await?;
+    let members = arguments.members.unwrap_or(100) as usize;
+    let users = sign_up(bench.base_url(), members, &bench.progress).await?;
     let chat = group(&users[0], &users[1..]).await?;
     let mut peers = connect_all(bench, &users).await?;
     let sender = peers.remove(0);
@@ -38,7 +39,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<L
     let Observed { server, timeline } = bench.observe(window).await?;
     let tally = join(tasks).await?;
     let pace = arguments.rate.map_or("as fast as they arrive".to_owned(), |rate| format!("{rate} a second"));
-    let setup = format!("a group of {} who are online, messages of one of them {pace}", arguments.members);
+    let setup = format!("a group of {members} who are online, messages of one of them {pace}");
     let mut report = LoadReport::new(Workload::Group, setup, window.seconds());
     report.server = server;
     report.timeline = timeline;
@@ -94,7 +95,11 @@ async fn send(
                     tally.refused += 1;
                     sent_at.remove(&number);
                 }
-                PeerFrame::Message { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
+                PeerFrame::Message { .. }
+                | PeerFrame::Update { .. }
+                | PeerFrame::Presence { .. }
+                | PeerFrame::BeatAck
+                | PeerFrame::Other => {}
             },
             () = deliveries.moved.notified(), if !room => {}
             () = sleep_until(due.into()), if !over && room => {}

@@ -119,7 +119,7 @@ async fn write(
                     tally.delivered(&window, stamp.sent_at);
                     peer.acknowledge(chat.chat_id, &order)?;
                 }
-                PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
+                PeerFrame::Update { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
             },
             _ = beats.tick() => peer.heartbeat()?,
             () = sleep_until(due.min(window.until).into()), if sending && under_way.is_none() => {}

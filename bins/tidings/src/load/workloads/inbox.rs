@@ -93,7 +93,11 @@ async fn prepare(
                 bench.progress.inc(1);
             }
             PeerFrame::Refused { .. } => anyhow::bail!("a send was refused while the chats were filled"),
-            PeerFrame::Message { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
+            PeerFrame::Message { .. }
+            | PeerFrame::Update { .. }
+            | PeerFrame::Presence { .. }
+            | PeerFrame::BeatAck
+            | PeerFrame::Other => {}
         }
     }
     peer.close().await;

@@ -12,6 +12,7 @@ mod mixed;
 mod pairs;
 mod presence;
 mod storm;
+mod updates;
 mod witness;
 
 use std::time::Instant;
@@ -43,6 +44,7 @@ pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Resu
         Workload::Inbox => inbox::run(bench, arguments).await,
         Workload::Growth => growth::run(bench, arguments).await,
         Workload::Witness => witness::run(bench, arguments).await,
+        Workload::Updates => updates::run(bench, arguments).await,
     }
 }
 

@@ -151,7 +151,11 @@ impl ChatPair {
                 self.tally.refused += 1;
                 self.outstanding.retain(|message| message.number != number);
             }
-            PeerFrame::Message { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
+            PeerFrame::Message { .. }
+            | PeerFrame::Update { .. }
+            | PeerFrame::Presence { .. }
+            | PeerFrame::BeatAck
+            | PeerFrame::Other => {}
         }
     }
 

@@ -81,12 +81,13 @@ impl ServerAudit {
     }
 }
 
-async fn connect(reader: &Api) -> RawConnection {
+pub(crate) async fn connect(reader: &Api) -> RawConnection {
     let token = reader.access_token().await.unwrap();
     RawConnection::connect(reader.base_url(), reader.device_id(), Credential::Token(&token)).await.unwrap()
 }
 
-async fn sync_page(
+/// A page of a sync, as the server answers it.
+pub(crate) async fn sync_page(
     connection: &mut RawConnection,
     chat_id: ChatId,
     after: Sequence,

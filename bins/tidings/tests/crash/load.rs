@@ -46,7 +46,7 @@ const EXERCISED: [Invariant; 15] = [
 ];
 
 /// Longest wait for any required event on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Users that send and receive, across all crashes of the server.
 pub(crate) struct CrashLoad {
@@ -236,7 +236,7 @@ fn as_client(user_id: UserId, api: &Api) -> history::Client {
 }
 
 /// Signs in on a new device.
-async fn sign_in(base_url: &str, user: usize) -> Client {
+pub(crate) async fn sign_in(base_url: &str, user: usize) -> Client {
     let client = Client::builder(base_url)
         .send_bounds(SendBounds { queue_len_max: SDK_WINDOW, in_flight_max: SDK_WINDOW / 2 })
         .reconnect_pause(RECONNECT_PAUSE)

@@ -16,6 +16,7 @@ mod sender;
 mod server;
 #[path = "../shim/mod.rs"]
 mod shim;
+mod updates;
 mod world;
 
 use std::fs;

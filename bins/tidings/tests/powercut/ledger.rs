@@ -21,6 +21,8 @@ pub(crate) struct ResponseLedger {
     pub(crate) people: Vec<LedgerUser>,
     pub(crate) chats: Vec<LedgerChat>,
     pub(crate) sends: Vec<LedgerSend>,
+    /// Updates of messages. Each was made after the answer to the one before it of the same message.
+    pub(crate) updates: Vec<LedgerUpdate>,
     pub(crate) reads: Vec<LedgerRead>,
     /// When the recorded command reported success.
     pub(crate) command_answered: Option<Micros>,
@@ -32,6 +34,7 @@ pub(crate) struct ResponseLedger {
 pub(crate) struct LedgerUser {
     pub(crate) answered: Micros,
     pub(crate) user_id: String,
+    pub(crate) device_id: Uuid,
     pub(crate) access_token: String,
 }
 
@@ -62,6 +65,27 @@ pub(crate) struct LedgerAck {
     pub(crate) message_id: String,
 }
 
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct LedgerUpdate {
+    pub(crate) id: Uuid,
+    pub(crate) user: usize,
+    /// The number of the send of the message.
+    pub(crate) target: usize,
+    pub(crate) action: LedgerAction,
+    pub(crate) ack: Option<LedgerAck>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LedgerAction {
+    Edit {
+        /// The length of the new content.
+        len: usize,
+    },
+    Delete,
+    React,
+    Unreact,
+}
+
 /// A read watermark that was advanced.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct LedgerRead {
@@ -77,27 +101,48 @@ impl ResponseLedger {
         assert!(self.people.iter().all(|person| person.answered < moment), "people are older than the cut");
         assert!(self.chats.iter().all(|chat| chat.answered < moment), "chats are older than the cut");
         self.reads.retain(|read| read.answered < moment);
-        for send in &mut self.sends {
-            send.ack = send.ack.take().filter(|ack| ack.answered < moment);
+        let acks = self.sends.iter_mut().map(|send| &mut send.ack);
+        for ack in acks.chain(self.updates.iter_mut().map(|update| &mut update.ack)) {
+            *ack = ack.take().filter(|ack| ack.answered < moment);
         }
+    }
+
+    /// The updates of the message of a send, in their order.
+    pub(crate) fn updates_of(&self, send: usize) -> impl Iterator<Item = &LedgerUpdate> {
+        self.updates.iter().filter(move |update| update.target == send)
     }
 }
 
 impl LedgerSend {
-    /// The content: it starts with the id of the send, and the rest does not compress.
+    /// The content: it starts with the id of the send.
     pub(crate) fn content(&self) -> String {
-        let mut content = key(self.id);
-        let mut random = StdRng::seed_from_u64(self.id.as_u64_pair().0);
-        let letter = || char::from(random.random_range(b'0'..=b'z'));
-        content.extend(std::iter::repeat_with(letter).take(self.len.saturating_sub(KEY_LEN)));
-        content
+        content(self.id, self.len)
     }
 }
 
-/// Length of the prefix that identifies the send of a content.
+impl LedgerUpdate {
+    /// The new content of an edit: it starts with the id of the update.
+    pub(crate) fn content(&self) -> Option<String> {
+        match self.action {
+            LedgerAction::Edit { len } => Some(content(self.id, len)),
+            LedgerAction::Delete | LedgerAction::React | LedgerAction::Unreact => None,
+        }
+    }
+}
+
+/// A content that starts with an id, and whose rest does not compress.
+fn content(id: Uuid, len: usize) -> String {
+    let mut content = key(id);
+    let mut random = StdRng::seed_from_u64(id.as_u64_pair().0);
+    let letter = || char::from(random.random_range(b'0'..=b'z'));
+    content.extend(std::iter::repeat_with(letter).take(len.saturating_sub(KEY_LEN)));
+    content
+}
+
+/// Length of the prefix that identifies the send or the edit of a content.
 pub(crate) const KEY_LEN: usize = 20;
 
-/// The prefix of the content of a send.
+/// The prefix of the content of a send or an edit.
 pub(crate) fn key(id: Uuid) -> String {
     let mut key = id.simple().to_string();
     key.truncate(KEY_LEN);

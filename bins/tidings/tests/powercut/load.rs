@@ -7,12 +7,17 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::ledger::{LedgerAck, LedgerChat, LedgerRead, LedgerSend, LedgerUser, ResponseLedger, now};
+use crate::ledger::{
+    LedgerAck, LedgerAction, LedgerChat, LedgerRead, LedgerSend, LedgerUpdate, LedgerUser, ResponseLedger, now,
+};
 use crate::process::PATIENCE;
 use crate::server::{RestResponse, TestDevice, TestSocket};
 
 /// Bytes of the longest content.
 const CONTENT_MAX: usize = 4096;
+
+/// The reaction of all users.
+const REACTION: &str = "+1";
 
 /// Lengths of the contents of a load.
 #[derive(Clone, Copy)]
@@ -61,7 +66,8 @@ impl RecordedLoad {
             let phone_number = format!("+1415{:07}", 2_000_000 + number);
             let device = TestDevice::sign_in(self.http.clone(), base_url, &phone_number, name).await;
             let (user_id, access_token) = (device.user_id.clone(), device.access_token.clone());
-            self.ledger.people.push(LedgerUser { answered: now(), user_id, access_token });
+            let device_id = device.device_id;
+            self.ledger.people.push(LedgerUser { answered: now(), user_id, device_id, access_token });
             self.sockets.push(device.connect().await);
             self.devices.push(device);
         }
@@ -81,8 +87,8 @@ impl RecordedLoad {
         self.ledger.chats.len() - 1
     }
 
-    /// Runs rounds of sends and reads. In a round each user sends a few messages at once to one of their chats; one in
-    /// four expires if a lifetime is given.
+    /// Runs rounds of sends, updates and reads. In a round each user sends a few messages at once to one of their
+    /// chats; one in four expires if a lifetime is given. Then each user updates a few of the others at once.
     pub(crate) async fn go_on(&mut self, rounds: usize, sizes: Sizes, ttl_seconds: Option<u64>) {
         for round in 0..rounds {
             let mut bursts = vec![];
@@ -94,6 +100,7 @@ impl RecordedLoad {
                 bursts.push(burst);
             }
             self.send_all(bursts).await;
+            self.update().await;
             if round % 3 == 0 {
                 self.read().await;
             }
@@ -138,26 +145,81 @@ impl RecordedLoad {
 
     /// Makes the sends from the ledger, each socket its own without a pause, and waits for all acks.
     async fn send_all(&mut self, bursts: Vec<Vec<usize>>) {
-        let Self { ledger, sockets, .. } = self;
-        let ledger = &*ledger;
-        let sending = sockets.iter_mut().zip(bursts).map(|(socket, burst)| async move {
-            let frames = burst.iter().map(|send| frame(ledger, *send));
-            socket.send_all(frames.collect::<Vec<_>>()).await;
+        let frames = |burst: &Vec<usize>| burst.iter().map(|send| frame(&self.ledger, *send)).collect();
+        let frames = bursts.iter().map(frames).collect();
+        for (send, ack) in bursts.iter().flatten().zip(self.ask_all(frames).await) {
+            self.ledger.sends[*send].ack = Some(ack);
+        }
+    }
+
+    /// Each user updates a few messages that were answered, and do not expire. No message gets two updates at once.
+    async fn update(&mut self) {
+        let mut left: Vec<usize> = (0..self.ledger.sends.len()).filter(|send| self.is_updatable(*send)).collect();
+        let (mut updates, mut frames) = (vec![], vec![]);
+        for user in 0..self.sockets.len() {
+            let mut burst = vec![];
+            for _ in 0..self.random.random_range(0..=3) {
+                let theirs: Vec<usize> = self.chats_of(user).collect();
+                let is_theirs = |send: &usize| theirs.contains(&self.ledger.sends[*send].chat);
+                // The last messages, so that some get several updates.
+                let Some(at) =
+                    (0..left.len()).rev().filter(|at| is_theirs(&left[*at])).nth(self.random.random_range(0..6))
+                else {
+                    continue;
+                };
+                let update = self.new_update(user, left.remove(at));
+                burst.push(update_frame(&self.ledger, &update));
+                updates.push(update);
+            }
+            frames.push(burst);
+        }
+        let first = self.ledger.updates.len();
+        self.ledger.updates.extend(updates);
+        for (n, ack) in (first..).zip(self.ask_all(frames).await) {
+            self.ledger.updates[n].ack = Some(ack);
+        }
+    }
+
+    /// Whether the state of a message is known, and it stays.
+    fn is_updatable(&self, send: usize) -> bool {
+        let LedgerSend { ttl_seconds, ack, .. } = &self.ledger.sends[send];
+        let is_settled = |update: &LedgerUpdate| update.ack.is_some() && update.action != LedgerAction::Delete;
+        ttl_seconds.is_none() && ack.is_some() && self.ledger.updates_of(send).all(is_settled)
+    }
+
+    fn new_update(&mut self, user: usize, target: usize) -> LedgerUpdate {
+        let is_author = self.ledger.sends[target].sender == user;
+        let reactions = self.ledger.updates_of(target).filter(|update| update.user == user);
+        let reactions = reactions.filter(|update| matches!(update.action, LedgerAction::React | LedgerAction::Unreact));
+        let has_reacted = reactions.last().is_some_and(|update| update.action == LedgerAction::React);
+        let action = match self.random.random_range(0..10) {
+            0..4 if is_author => LedgerAction::Edit { len: self.random.random_range(20..=CONTENT_MAX) },
+            4..6 if is_author => LedgerAction::Delete,
+            _ if has_reacted => LedgerAction::Unreact,
+            _ => LedgerAction::React,
+        };
+        let id = uuid::Builder::from_random_bytes(self.random.random()).into_uuid();
+        LedgerUpdate { id, user, target, action, ack: None }
+    }
+
+    /// Sends frames, each socket its own without a pause, and waits for all acks. Returns them in the same order.
+    async fn ask_all(&mut self, frames: Vec<Vec<Value>>) -> Vec<LedgerAck> {
+        let asking = self.sockets.iter_mut().zip(frames).map(|(socket, burst)| async move {
+            let ids: Vec<_> = burst.iter().map(|frame| frame["request_id"].as_str().unwrap().to_owned()).collect();
+            socket.send_all(burst).await;
             let mut acks = vec![];
-            for send in burst {
-                let answer = socket.answer(&ledger.sends[send].id.to_string()).await;
+            for id in ids {
+                let answer = socket.answer(&id).await;
                 let answered = now();
                 assert_eq!(answer["type"], "send_message_ack", "{answer}");
                 let ack = &answer["payload"];
                 let sequence = ack["sequence"].as_u64().unwrap();
                 let message_id = ack["message_id"].as_str().unwrap().to_owned();
-                acks.push((send, LedgerAck { answered, sequence, message_id }));
+                acks.push(LedgerAck { answered, sequence, message_id });
             }
             acks
         });
-        for (send, ack) in join_all(sending).await.into_iter().flatten() {
-            self.ledger.sends[send].ack = Some(ack);
-        }
+        join_all(asking).await.into_iter().flatten().collect()
     }
 
     /// One user reads a chat up to its head.
@@ -229,4 +291,24 @@ fn frame(ledger: &ResponseLedger, send: usize) -> Value {
         payload["ttl_seconds"] = seconds.into();
     }
     json!({ "type": "send_message", "request_id": send.id.to_string(), "payload": payload })
+}
+
+fn update_frame(ledger: &ResponseLedger, update: &LedgerUpdate) -> Value {
+    let send = &ledger.sends[update.target];
+    let sequence = send.ack.as_ref().expect("only answered messages are updated").sequence;
+    let chat_id = &ledger.chats[send.chat].chat_id;
+    let mut payload = json!({ "client_message_id": update.id, "chat_id": chat_id, "sequence": sequence });
+    match update.action {
+        LedgerAction::Edit { .. } => {
+            payload["action"] = "edit".into();
+            payload["content"] = update.content().into();
+        }
+        LedgerAction::Delete => payload["action"] = "delete".into(),
+        LedgerAction::React | LedgerAction::Unreact => {
+            let action = if update.action == LedgerAction::React { "react" } else { "unreact" };
+            payload["action"] = action.into();
+            payload["reaction"] = REACTION.into();
+        }
+    }
+    json!({ "type": "update_message", "request_id": update.id.to_string(), "payload": payload })
 }

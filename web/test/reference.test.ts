@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { curl } from "../src/docs/curl";
-import { clientFrames, navigation, restGroups, search, serverFrames } from "../src/docs/reference";
+import { VARIABLES, curl, prelude } from "../src/docs/curl";
+import { answers, clientFrames, examplesOf, navigation, restGroups, search, serverFrames } from "../src/docs/reference";
 import { rows } from "../src/docs/schema-rows";
 import type { AsyncApi, OpenApi, Schema } from "../src/docs/spec";
 
@@ -61,12 +61,28 @@ test("parts of a body that is put together are one table", () => {
 });
 
 test("a command has the example's ids, query, token and body, safe in a shell", () => {
-  const history = curl("http://localhost", entry("history"), "example");
-  assert.match(history, /^curl "http:\/\/localhost\/api\/v1\/chats\/chat_01[0-9A-Z]{24}\/messages\?limit=20" \\\n/);
+  const history = curl("http://localhost", entry("history"), "example") ?? "";
+  assert.match(history, /^curl "http:\/\/localhost\/api\/v1\/chats\/\$CHAT\/messages\?limit=20" \\\n/);
   assert.match(history, /Authorization: Bearer \$TOKEN/);
+  const report = curl("http://localhost", entry("report"), "example") ?? "";
+  assert.ok(report.endsWith(`"message_id":"'"$BOBS_MESSAGE"'","reason":"other"}'`), report);
   const send = entry("send_message");
   const body = { client_message_id: "1", content: "it's" };
   const requestBody = { content: { "application/json": { examples: { quoted: { value: body } } } } };
-  const command = curl("http://localhost", { ...send, operation: { ...send.operation, requestBody } }, "quoted");
+  const command = curl("http://localhost", { ...send, operation: { ...send.operation, requestBody } }, "quoted") ?? "";
   assert.ok(command.endsWith(`-d '{"client_message_id":"1","content":"it'\\''s"}'`), command);
+});
+
+test("every id and secret of a command is a variable that the first commands set", () => {
+  for (const { operation, id, ...rest } of entries) {
+    const successes = answers(openapi, operation).filter(([status]) => status.startsWith("2"));
+    for (const example of examplesOf(operation, successes)) {
+      const command = curl("http://localhost", { id, operation, ...rest }, example) ?? "";
+      assert.doesNotMatch(command, /(user|chat|msg|sess|conn|rep|pk)_0[0-9A-Z]{25}/, `${id} ${example}`);
+      const used = [...command.matchAll(/\$([A-Z_]+)/g)].map(([, name]) => name);
+      const set = `${prelude("http://localhost")}\n${command}`;
+      for (const name of used) assert.match(set, new RegExp(`^${name}=`, "m"), `${id} ${example}`);
+    }
+  }
+  assert.equal(new Set(Object.values(VARIABLES)).size, Object.keys(VARIABLES).length);
 });

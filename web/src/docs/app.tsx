@@ -1,6 +1,8 @@
 import { useEffect } from "preact/hooks";
 
 import { chooseTheme } from "../shared/theme-choice";
+import { Code } from "./code";
+import { prelude } from "./curl";
 import { Frame } from "./frame";
 import { Navigation } from "./navigation";
 import { RestOperation } from "./operation";
@@ -28,6 +30,7 @@ export function Reference({ openapi, asyncapi }: { openapi: OpenApi; asyncapi: A
           <h1 id="overview-title">The contract with clients</h1>
           <Prose text={openapi.info.description ?? ""} />
         </section>
+        <Commands />
         <section id="websocket" class="page" aria-labelledby="websocket-title">
           <h2 id="websocket-title">WebSocket</h2>
           <Prose text={asyncapi.info.description ?? ""} />
@@ -50,6 +53,29 @@ export function Reference({ openapi, asyncapi }: { openapi: OpenApi; asyncapi: A
         <CloseCodes document={asyncapi} />
       </main>
     </>
+  );
+}
+
+/** What the commands of the operations build on. */
+function Commands() {
+  return (
+    <section id="commands" class="entry" aria-labelledby="commands-title">
+      <div class="told">
+        <h2 id="commands-title">First commands</h2>
+        <p>
+          Paste these into a shell (bash or zsh) once. They sign up Ada, Bob and Cleo, open two chats, and set the variables
+          of all commands on this page: <code>$TOKEN</code> is Ada's access token. Then each command works as it is. Run
+          them again for new people, for example after a command that signs out.
+        </p>
+        <p>
+          They need a server of <code>tidings serve --dev</code>, which accepts the code <code>000000</code>. For another
+          one, set <code>TOKEN</code> to an access token of yours, and put your own ids into the commands.
+        </p>
+      </div>
+      <div class="shown">
+        <Code label="First commands" language="shell" text={prelude(location.origin)} />
+      </div>
+    </section>
   );
 }
 

@@ -4,7 +4,7 @@ import { Code } from "./code";
 import { curl } from "./curl";
 import { Prose, inline } from "./prose";
 import type { RestEntry } from "./reference";
-import { answers, json } from "./reference";
+import { answers, examplesOf, json } from "./reference";
 import { FieldTable, SchemaTable } from "./schema-table";
 import { typeOf } from "./schema-rows";
 import type { OpenApi, Response } from "./spec";
@@ -24,7 +24,11 @@ export function RestOperation({ document, entry }: { document: OpenApi; entry: R
           <span class={`method ${method.toLowerCase()}`}>{method}</span> <code>{path}</code>
         </p>
         <Prose text={operation.description ?? ""} />
-        {operation.security && <p class="note">Needs an access token.</p>}
+        {operation.security && (
+          <p class="note">
+            Needs an access token: <code>$TOKEN</code> of the <a href="#commands">first commands</a>.
+          </p>
+        )}
         <FieldTable caption="Parameters" fields={parameters(document, entry)} />
         {body && <SchemaTable document={document} schema={body} caption="Request" />}
         {successes.map(([status, answer]) => (
@@ -86,9 +90,10 @@ function Failures({ failures }: { failures: [string, Response][] }) {
 
 function Examples({ entry, successes }: { entry: RestEntry; successes: [string, Response][] }) {
   const content = json(entry.operation.requestBody?.content);
-  const shown = [content, ...successes.map(([, answer]) => json(answer.content))];
-  const cases = [...new Set(shown.flatMap((one) => Object.keys(one?.examples ?? {})))];
+  const cases = examplesOf(entry.operation, successes);
   const [chosen, choose] = useState(cases[0] ?? "example");
+  const command = curl(location.origin, entry, chosen);
+  const body = content?.examples?.[chosen]?.value;
   const answer = successes.find(([, success]) => json(success.content)?.examples?.[chosen]);
   const value = answer && json(answer[1].content)?.examples?.[chosen]?.value;
   return (
@@ -105,7 +110,10 @@ function Examples({ entry, successes }: { entry: RestEntry; successes: [string, 
           </select>
         </label>
       )}
-      <Code label="curl" language="shell" text={curl(location.origin, entry, chosen)} />
+      {command !== undefined && <Code label="curl" language="shell" text={command} />}
+      {command === undefined && body !== undefined && (
+        <Code label="Body" language="json" text={JSON.stringify(body, null, 2)} />
+      )}
       {answer && <Code label={`Answer ${answer[0]}`} language="json" text={JSON.stringify(value, null, 2)} />}
     </div>
   );

@@ -76,6 +76,12 @@ export function answers(document: OpenApi, operation: Operation): [string, Respo
   return responses.map(([status, response]) => [status, resolve<Response>(document, response)]);
 }
 
+/** The names of the examples of an operation: those of its body and of its successes. */
+export function examplesOf(operation: Operation, successes: [string, Response][]): string[] {
+  const shown = [json(operation.requestBody?.content), ...successes.map(([, answer]) => json(answer.content))];
+  return [...new Set(shown.flatMap((one) => Object.keys(one?.examples ?? {})))];
+}
+
 /** The JSON of a body, if it has one. */
 export function json(content: Record<string, Content> | undefined): Content | undefined {
   return content?.["application/json"];
@@ -103,7 +109,7 @@ export function navigation(openapi: OpenApi, asyncapi: AsyncApi): LinkGroup[] {
   return [
     {
       title: "Start",
-      links: [page("overview", "REST"), page("websocket", "WebSocket"), page("handshake", "Handshake")],
+      links: [page("overview", "REST"), page("commands", "First commands"), page("websocket", "WebSocket"), page("handshake", "Handshake")],
     },
     ...rest,
     frames("Frames of the client", clientFrames(asyncapi)),

@@ -182,6 +182,84 @@ mod tests {
         assert!(fs::read(&archive).unwrap() == bytes, "the same binary gives the same archive");
     }
 
+    /// Runs `scripts/install` for archives in a directory; the binary goes to `bin` beside it.
+    fn install(out: &Path) -> Result<String, (Option<i32>, String)> {
+        let mut install = Command::new(xtask::workspace_root().join("scripts/install"));
+        let output = install.arg("--from").arg(out).arg("--to").arg(out.join("../bin")).output().unwrap();
+        if output.status.success() {
+            Ok(String::from_utf8(output.stdout).unwrap())
+        } else {
+            Err((output.status.code(), String::from_utf8(output.stderr).unwrap()))
+        }
+    }
+
+    /// An archive of a release for this machine, with a script as its binary.
+    fn packed(script: &str) -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let (binary, out) = (directory.path().join("any-name"), directory.path().join("dist"));
+        fs::write(&binary, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let archive = pack(&binary, &format!("{}-unknown-linux-gnu", env::consts::ARCH), &out).unwrap();
+        (directory, out, archive)
+    }
+
+    #[test]
+    fn the_binary_of_an_archive_is_installed_and_replaced() {
+        let (directory, out, _) = packed("echo tidings 1.2.3");
+        let installed = directory.path().join("bin/tidings");
+        for _ in 0..2 {
+            let said = install(&out).unwrap();
+            assert!(said.starts_with("tidings 1.2.3 is installed: ") && said.contains("bin/tidings\n"), "{said}");
+            assert!(said.contains("is not in PATH"), "{said}");
+            assert_eq!(output(&mut Command::new(&installed)).unwrap(), "tidings 1.2.3\n");
+            fs::write(&installed, "an older binary").unwrap();
+        }
+        let left: Vec<_> = fs::read_dir(installed.parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1, "no temporary file stays: {left:?}");
+    }
+
+    #[test]
+    fn an_archive_with_another_checksum_is_not_installed() {
+        for damaged in ["tar.gz", "tar.gz.sha256"] {
+            let (directory, out, archive) = packed("echo tidings 1.2.3");
+            let path =
+                archive.with_file_name(archive.file_name().unwrap().to_str().unwrap().replace("tar.gz", damaged));
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[9] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            let (code, said) = install(&out).unwrap_err();
+            assert_eq!(code, Some(1), "{said}");
+            assert!(said.contains("the checksum of ") && said.contains("nothing was installed"), "{said}");
+            assert!(!directory.path().join("bin/tidings").exists());
+        }
+    }
+
+    #[test]
+    fn without_a_release_for_the_machine_the_way_to_build_one_is_named() {
+        let (directory, out, archive) = packed("echo tidings 1.2.3");
+        fs::rename(&archive, archive.with_file_name("other.tar.gz")).unwrap();
+        assert_eq!(install(&out).unwrap_err().0, Some(1), "the archive is missing");
+        for entry in fs::read_dir(&out).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let (code, said) = install(&out).unwrap_err();
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains("there is no release") && said.contains("cargo build --release"), "{said}");
+        assert!(!directory.path().join("bin").exists());
+    }
+
+    #[test]
+    fn a_binary_that_does_not_run_here_is_not_installed() {
+        let (directory, out, _) = packed("exit 1");
+        let installed = directory.path().join("bin/tidings");
+        fs::create_dir_all(installed.parent().unwrap()).unwrap();
+        fs::write(&installed, "an older binary").unwrap();
+        let (code, said) = install(&out).unwrap_err();
+        assert_eq!(code, Some(1));
+        assert!(said.contains("does not run on this machine"), "{said}");
+        assert_eq!(fs::read_to_string(&installed).unwrap(), "an older binary");
+        assert_eq!(fs::read_dir(installed.parent().unwrap()).unwrap().count(), 1);
+    }
+
     #[test]
     fn a_tag_must_be_the_version() {
         let error = run(&["--tag", "v0.0.0", "--binary", "/nowhere"]).unwrap_err();

@@ -17,7 +17,7 @@ pub(crate) struct ConfigArgs {
     /// A TOML file; docs/tidings.example.toml shows every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Lets any user sign in with the code 000000. Listens on loopback only.
+    /// Lets any user sign in with the code 000000, without limits of codes and sends. Listens on loopback only.
     #[arg(long)]
     dev: bool,
     /// Starts with unsafe settings that `serve` otherwise refuses, such as a public listener without TLS.

@@ -408,7 +408,8 @@ fn help_lists_commands_and_options() {
 
             Options:
                   --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
-                  --dev                  Lets any user sign in with the code 000000. Listens on loopback only
+                  --dev                  Lets any user sign in with the code 000000, without limits of codes and
+                                         sends. Listens on loopback only
                   --insecure             Starts with unsafe settings that `serve` otherwise refuses, such as a
                                          public listener without TLS
                   --data-dir <DIR>       Directory of the store, the log and the signing keys [default:
@@ -446,7 +447,8 @@ fn help_lists_commands_and_options() {
 
             Options:
                   --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
-                  --dev                  Lets any user sign in with the code 000000. Listens on loopback only
+                  --dev                  Lets any user sign in with the code 000000, without limits of codes and
+                                         sends. Listens on loopback only
                   --insecure             Starts with unsafe settings that `serve` otherwise refuses, such as a
                                          public listener without TLS
                   --data-dir <DIR>       Directory of the store, the log and the signing keys [default:

@@ -110,7 +110,10 @@ pub async fn run(
         vec![("log.level", Box::new(move |config| Ok(level.configure(&config.log.level)?)))];
     background.spawn(reload::on_hangup(load, reloaded, manager.clone())?);
     if config.dev {
-        warn!("--dev: any user can sign in with the code 000000; never expose this process to others");
+        warn!(
+            "--dev: any user can sign in with the code 000000, and codes, sends, requests and connections are not \
+             limited; never expose this process to others"
+        );
     }
     for setting in unsafe_settings {
         warn!(setting = setting.key, "unsafe setting: {}", setting.message);

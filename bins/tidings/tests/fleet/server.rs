@@ -23,7 +23,7 @@ use crate::network::FleetNetwork;
 pub(crate) use crate::process::{
     ATTEMPTS, BUSY, PATIENCE, RestResponse, SocketClose, TestDevice, TestSocket, sequences,
 };
-use crate::process::{TestServer as Process, this_release, unlimited};
+use crate::process::{TestServer as Process, limited, this_release, unlimited};
 pub(crate) use people::next_millisecond;
 
 /// A fleet with its own engines. It ends with the test, and the logs of its processes are printed if the test fails.
@@ -66,9 +66,14 @@ impl TestServer {
         Self::start_in(unlimited(environment)).await
     }
 
-    /// A fleet with the default limits.
+    /// A fleet with the limits of production.
     pub(crate) async fn start_with_limits() -> Self {
-        Self::start_in(Vec::new()).await
+        Self::start_with_limits_and(&[]).await
+    }
+
+    /// A fleet with the limits of production, except for those in `environment`.
+    pub(crate) async fn start_with_limits_and(environment: &[(&str, &str)]) -> Self {
+        Self::start_in(limited(environment)).await
     }
 
     /// A fleet without limits, whose tables can be restored to a point in time.

@@ -24,10 +24,10 @@ rules!(
     codes_for_all_countries_end_at_their_ceiling,
 );
 
-/// A server with the default limits that trusts the addresses in headers.
+/// A server with the limits of production that trusts the addresses in headers.
 pub(crate) async fn behind_proxy(settings: &[(&str, &str)]) -> TestServer {
     let settings = [&[("TIDINGS_TRUSTED_PROXIES", "127.0.0.0/8")][..], settings].concat();
-    TestServer::start_in(settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()).await
+    TestServer::start_with_limits_and(&settings).await
 }
 
 /// An attacker behind a trusted proxy, so that each request can come from another address.

@@ -225,8 +225,8 @@ fn edits(chat_id: &str) -> Frames {
 
 #[tokio::test]
 async fn every_kind_of_frame_is_limited() {
-    // All limits are the default ones, except that many users sign up from one address.
-    let server = TestServer::start_in(vec![("TIDINGS_LIMITS__OTP_REQUEST_PER_IP".into(), "0".into())]).await;
+    // All limits are those of production, except that many users sign up from one address.
+    let server = TestServer::start_with_limits_and(&[("TIDINGS_LIMITS__OTP_REQUEST_PER_IP", "0")]).await;
     let document: Value = serde_json::from_str(include_str!("../../../../docs/asyncapi.json")).unwrap();
     let operations = document["operations"].as_object().unwrap().iter();
     let documented = operations.filter(|(_, operation)| operation["action"] == "receive").map(|(name, _)| &**name);

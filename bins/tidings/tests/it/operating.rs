@@ -217,3 +217,24 @@ async fn doctor_recognises_the_running_service() {
         assert!(text.lines().any(|line| line.starts_with(&format!("BAD   {check:<14} "))), "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_dev_server_limits_neither_codes_nor_connections_nor_sends() {
+    let server = TestServer::start_in(Vec::new()).await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    // Production has 3 codes for a phone, 10 for an address, 5 connections of a user, and bursts of 20 sends into a chat.
+    let mut sockets = vec![];
+    for _ in 0..12 {
+        sockets.push(server.another_device(&ann).await.connect().await);
+    }
+    let contents: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    sockets[0].send_messages(&chat_id, &contents).await;
+    for request_id in 1..=contents.len() {
+        let answer = sockets[0].answer(&request_id.to_string()).await;
+        assert_eq!(answer["type"], "send_message_ack", "{answer}");
+    }
+    let log = server.log();
+    let warning = "and codes, sends, requests and connections are not limited";
+    assert!(log.lines().any(|line| line.contains("WARN") && line.contains(warning)), "{log}");
+}

@@ -111,9 +111,14 @@ impl TestServer {
         Self::start_in(unlimited(environment)).await
     }
 
-    /// A server with the default limits.
+    /// A server with the limits of production.
     pub(crate) async fn start_with_limits() -> Self {
-        Self::start_in(Vec::new()).await
+        Self::start_with_limits_and(&[]).await
+    }
+
+    /// A server with the limits of production, except for those in `environment`.
+    pub(crate) async fn start_with_limits_and(environment: &[(&str, &str)]) -> Self {
+        Self::start_in(limited(environment)).await
     }
 
     /// A server in exactly this environment.
@@ -314,6 +319,15 @@ impl Drop for TestServer {
             eprintln!("the server at {} logged:\n{}", self.address, self.log());
         }
     }
+}
+
+/// An environment with the limits of production, except for those in `environment`. `--dev` has others by default.
+pub(crate) fn limited(environment: &[(&str, &str)]) -> Vec<(String, String)> {
+    let limits = serde_json::to_value(server::config::Config::default().limits).unwrap();
+    let limits = limits.as_object().unwrap().iter();
+    let limits = limits.map(|(name, value)| (format!("TIDINGS_LIMITS__{}", name.to_uppercase()), value.to_string()));
+    let set = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    limits.chain(set).collect()
 }
 
 /// An environment without limits, except for those in `environment`.

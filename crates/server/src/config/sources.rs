@@ -46,7 +46,7 @@ pub const ADMIN_TOKEN_FILE: &str = "TIDINGS_ADMIN_TOKEN_FILE";
 impl Sources {
     /// Logs which environment variables [`load`] ignores, if any.
     pub fn log_ignored(&self) {
-        let defaults = defaults();
+        let defaults = table(&Config::default());
         let mut ignored = self.environment.iter().filter_map(|(name, text)| {
             let key = key(name)?;
             is_ignored(&defaults, &key, name, text).then_some(&**name)
@@ -63,7 +63,22 @@ impl Sources {
 
 /// Merges all sources; later ones take precedence.
 pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
-    let defaults = defaults();
+    let mut merged = merge_all(sources, &Config::default())?;
+    if merged.get("dev") == Some(&Value::Boolean(true)) {
+        // Only now is it known. Settings of the sources win over the defaults of `dev`, too.
+        merged = merge_all(sources, &Config::default_of_dev())?;
+    }
+    let config: Config = serde_path_to_error::deserialize(merged).map_err(|error| ConfigError::Invalid {
+        key: error.path().to_string(),
+        message: error.inner().message().to_owned(),
+    })?;
+    config.check()?;
+    Ok(config)
+}
+
+/// The defaults with the settings of all sources.
+fn merge_all(sources: &Sources, defaults: &Config) -> Result<Table, ConfigError> {
+    let defaults = table(defaults);
     let mut merged = defaults.clone();
     if let Some(path) = &sources.file {
         let origin = format!("the configuration file `{}`", path.display());
@@ -79,16 +94,11 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     for (key, text) in &sources.flags {
         set(&mut merged, &defaults, key, text, &format!("the flag for `{key}`"))?;
     }
-    let config: Config = serde_path_to_error::deserialize(merged).map_err(|error| ConfigError::Invalid {
-        key: error.path().to_string(),
-        message: error.inner().message().to_owned(),
-    })?;
-    config.check()?;
-    Ok(config)
+    Ok(merged)
 }
 
-fn defaults() -> Table {
-    Table::try_from(Config::default()).expect("the defaults are plain tables, texts and numbers")
+fn table(defaults: &Config) -> Table {
+    Table::try_from(defaults).expect("the defaults are plain tables, texts and numbers")
 }
 
 /// The key that an environment variable sets, if it has our prefix.
@@ -274,7 +284,7 @@ mod tests {
 
     #[test]
     fn no_key_of_ours_has_the_name_of_a_service_link() {
-        for key in keys(&defaults()) {
+        for key in keys(&table(&Config::default())) {
             let name = format!("{PREFIX}{}", key.replace('.', "__").to_uppercase());
             for value in ["10.96.0.11", "80", "tcp://10.96.0.11:80", "tcp"] {
                 assert!(!is_service_link(&name, value), "{name}={value}");
@@ -312,6 +322,28 @@ mod tests {
             from_environment("TIDINGS_LOG__FORMAT", "xml"),
             expect!["`log.format` is not usable: unknown variant `xml`, expected `text` or `json`"],
         );
+    }
+
+    #[test]
+    fn dev_relaxes_the_limits_that_nothing_sets() {
+        let shipped = Config::default().limits;
+        let flags = || vec![("dev", "true".to_owned())];
+        let of_dev = load(&Sources { flags: flags(), ..Sources::default() }).unwrap().limits;
+        let [shipped, of_dev] = [shipped, of_dev].map(|limits| Table::try_from(limits).unwrap());
+        let changed: Vec<_> = of_dev.iter().filter(|(name, value)| shipped[*name] != **value).collect();
+        let off = |name: &str| changed.iter().any(|(changed, value)| *changed == name && **value == Value::Integer(0));
+        for name in ["otp_request_per_phone", "otp_request_per_ip", "connections_live", "send_per_chat", "rest_write"] {
+            assert!(off(name), "{name}: {changed:?}");
+        }
+        assert_eq!(changed.len(), 10, "{changed:?}");
+        assert!(!off("otp_verify") && !off("message_mib"), "{changed:?}");
+
+        let environment = vec![("TIDINGS_LIMITS__SEND_PER_CHAT".to_owned(), "7".to_owned())];
+        let set = load(&Sources { environment, flags: flags(), ..Sources::default() }).unwrap().limits;
+        assert_eq!((set.send_per_chat, set.send_per_user), (7, 0));
+        let in_file = from_file("dev = true\n[limits]\nsend_per_user = 8").unwrap().limits;
+        assert_eq!((in_file.send_per_chat, in_file.send_per_user), (0, 8));
+        assert_eq!(load(&Sources::default()).unwrap().limits.send_per_chat, 10);
     }
 
     #[test]

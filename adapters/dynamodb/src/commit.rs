@@ -595,6 +595,7 @@ fn send_key(chat_id: ChatId, entry: &NewEntry) -> ItemKey {
 
 /// The idempotency key of a send.
 pub(crate) fn key_of_send(chat_id: ChatId, sender_id: UserId, client_message_id: ClientMessageId) -> ItemKey {
+    let client_message_id = client_message_id.canonical();
     ItemKey::of(Table::IdempotencyKeys, chat_id, format_args!("{sender_id}#{client_message_id}"))
 }
 

@@ -400,6 +400,26 @@ mod tests {
         assert!(decode_message(location(), &longer[..longer.len() - 1]).is_err(), "a part of it is no object");
     }
 
+    #[test]
+    fn a_row_keeps_the_spelling_of_the_senders_id() {
+        let id = message().client_message_id;
+        let spelled: ClientMessageId = id.to_string().to_uppercase().parse().unwrap();
+        for state in [MessageState::default(), MessageState { revision: Sequence(301), ..MessageState::default() }] {
+            let spelled = Message { client_message_id: spelled, state, ..message() };
+            let row = encode_message(&spelled);
+            let read = decode_message(location(), &row).unwrap();
+            assert_eq!((read.client_message_id.to_string(), &read), (spelled.client_message_id.to_string(), &spelled));
+            assert_eq!(Glance::decode(&row).unwrap(), Glance::decode(&encode_message(&message())).unwrap());
+        }
+        let braced: ClientMessageId = format!("{{{id}}}").parse().unwrap();
+        let update = MessageUpdate { client_message_id: braced, ..update(UpdateKind::Edited) };
+        let row = encode_update(&update);
+        assert_eq!(decode_update(location(), &row).unwrap().client_message_id.to_string(), braced.to_string());
+        let usual = encode_update(&MessageUpdate { client_message_id: id, ..update });
+        let no_spelling = [&usual[..], &to_bytes(&(4u64 << 32))].concat();
+        assert!(decode_update(location(), &no_spelling).is_err());
+    }
+
     const THUMB: [u8; 5] = [4, 0xf0, 0x9f, 0x91, 0x8d];
 
     fn thumb() -> Reaction {

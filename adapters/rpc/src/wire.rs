@@ -13,6 +13,7 @@ mod updates;
 
 use std::error::Error;
 
+use domain::{ClientMessageId, UuidSpelling};
 use ports::{StoreError, error_chain};
 use tonic::Status;
 
@@ -99,6 +100,12 @@ fn text_of(error: &dyn Error) -> String {
 
 fn read_id<T>(field: &'static str, bytes: &[u8], from_bytes: fn([u8; 16]) -> T) -> Result<T, Malformed> {
     bytes.try_into().map(from_bytes).map_err(|_| Malformed::Id { field, bytes: bytes.len() })
+}
+
+fn read_client_message_id(bytes: &[u8], spelling: u64) -> Result<ClientMessageId, Malformed> {
+    let field = "client_message_id_spelling";
+    let spelling = UuidSpelling::from_bits(spelling).ok_or_else(|| Malformed::value(field, spelling))?;
+    Ok(read_id("client_message_id", bytes, ClientMessageId::from_bytes)?.spelled(spelling))
 }
 
 fn read_optional_id<T>(

@@ -44,7 +44,7 @@ pub use code::{CodeAttempt, CodeDevice, CodeDigest, OneTimeCode, PendingCode};
 pub use event::{Event, EventBody, EventKind, EventNumber, MembershipChange};
 pub use ids::{
     ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, PasskeyId, ReportId, SessionId,
-    UserId,
+    UserId, UuidSpelling,
 };
 pub use ingest_error::{IngestError, StorageLimit};
 pub use invariant::{Invariant, InvariantPlane};

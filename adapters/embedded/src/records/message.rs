@@ -1,6 +1,6 @@
 use domain::{
     Body, ChatId, ClientMessageId, Content, ContentType, Message, MessageId, MessageState, Metadata, Sequence,
-    Timestamp, Ttl, UserId,
+    Timestamp, Ttl, UserId, UuidSpelling,
 };
 use ports::{BoxError, Head, LastMessage, Receipt};
 use serde::{Deserialize, Serialize};
@@ -50,10 +50,12 @@ row_enum!(ContentTypeRow for ContentType { Text, Markdown, Json, Encrypted });
 
 /// The byte before the state of an updated message. No JSON text begins with it.
 const STATE: u8 = 1;
+/// The byte before the spelling of the sender's id.
+const SPELLING: u8 = 9;
 
-/// The record of a message. Its state follows it, if it was updated, then its metadata as JSON text up to the end of
-/// the row. So a message without both has the row of a version that knew none. `C` is the content: a text, or bytes that
-/// a reader skips.
+/// The record of a message. The spelling of the sender's id follows it, if it is not the usual one, then the state of the
+/// message, if it was updated, then its metadata as JSON text up to the end of the row. So a message without these has
+/// the row of a version that knew none. `C` is the content: a text, or bytes that a reader skips.
 #[derive(Serialize, Deserialize)]
 struct MessageRecord<C> {
     message_id: MessageId,
@@ -76,6 +78,11 @@ pub(crate) fn encode_message(message: &Message) -> Vec<u8> {
         created_at: message.created_at.as_millis(),
         expires_at: message.expires_at.map(Timestamp::as_millis),
     });
+    let spelling = message.client_message_id.spelling();
+    if spelling != UuidSpelling::default() {
+        bytes.push(SPELLING);
+        bytes.extend(to_bytes(&spelling.to_bits()));
+    }
     if message.state != MessageState::default() {
         bytes.push(STATE);
         bytes.extend(to_bytes(&MessageStateRecord::from(&message.state)));
@@ -87,6 +94,13 @@ pub(crate) fn encode_message(message: &Message) -> Vec<u8> {
 /// Decodes the message at a location.
 pub(crate) fn decode_message(location: MessageLocation, bytes: &[u8]) -> Result<Message, BoxError> {
     let (row, rest) = postcard::take_from_bytes::<MessageRecord<String>>(bytes)?;
+    let (spelling, rest) = match rest {
+        [SPELLING, rest @ ..] => {
+            let (bits, rest) = postcard::take_from_bytes::<u64>(rest)?;
+            (read_spelling(bits)?, rest)
+        }
+        rest => (UuidSpelling::default(), rest),
+    };
     let (state, rest) = match rest {
         [STATE, rest @ ..] => {
             let (state, rest) = postcard::take_from_bytes::<MessageStateRecord>(rest)?;
@@ -103,12 +117,20 @@ pub(crate) fn decode_message(location: MessageLocation, bytes: &[u8]) -> Result<
         chat_id: location.chat_id,
         sequence: location.sequence,
         sender_id: row.sender_id,
-        client_message_id: row.client_message_id,
+        client_message_id: row.client_message_id.spelled(spelling),
         body: Body::new(row.content.try_into()?, row.content_type.into()).with_metadata(metadata),
         created_at: Timestamp::from_millis(row.created_at),
         expires_at: row.expires_at.map(Timestamp::from_millis),
         state,
     })
+}
+
+/// The spelling of an id that is not in the usual one.
+pub(super) fn read_spelling(bits: u64) -> Result<UuidSpelling, BoxError> {
+    match UuidSpelling::from_bits(bits) {
+        Some(spelling) if spelling != UuidSpelling::default() => Ok(spelling),
+        _ => Err(format!("{bits} is no spelling of an id").into()),
+    }
 }
 
 impl Glance {

@@ -1,13 +1,15 @@
 use domain::{
     ClientMessageId, Edited, MessageId, MessageState, MessageUpdate, Reaction, ReactionCount, Sequence, Timestamp,
-    UpdateKind, UserId,
+    UpdateKind, UserId, UuidSpelling,
 };
 use ports::BoxError;
 use serde::{Deserialize, Serialize};
 
-use super::{MessageLocation, Millis, Stored, from_bytes, to_bytes};
+use super::message::read_spelling;
+use super::{MessageLocation, Millis, Stored, from_bytes, number_at_end, read_number_at_end, to_bytes};
 
-/// The record of an update. Its chat and sequence are in its key.
+/// The record of an update. Its chat and sequence are in its key. The spelling of the author's id follows the record, if
+/// it is not the usual one.
 #[derive(Serialize, Deserialize)]
 struct UpdateRecord {
     update_id: MessageId,
@@ -52,7 +54,7 @@ impl From<UpdateKindRow> for UpdateKind {
 
 /// Encodes an update without its chat and sequence, which are in its key.
 pub(crate) fn encode_update(update: &MessageUpdate) -> Vec<u8> {
-    to_bytes(&UpdateRecord {
+    let mut bytes = to_bytes(&UpdateRecord {
         update_id: update.update_id,
         user_id: update.user_id,
         client_message_id: update.client_message_id,
@@ -60,18 +62,22 @@ pub(crate) fn encode_update(update: &MessageUpdate) -> Vec<u8> {
         kind: (&update.kind).into(),
         created_at: update.created_at.as_millis(),
         expires_at: update.expires_at.map(Timestamp::as_millis),
-    })
+    });
+    let spelling = update.client_message_id.spelling();
+    bytes.extend(number_at_end((spelling != UuidSpelling::default()).then(|| spelling.to_bits())));
+    bytes
 }
 
 /// Decodes the update at a location.
 pub(crate) fn decode_update(location: MessageLocation, bytes: &[u8]) -> Result<MessageUpdate, BoxError> {
-    let row: UpdateRecord = from_bytes(bytes)?;
+    let (row, rest): (UpdateRecord, _) = postcard::take_from_bytes(bytes)?;
+    let spelling = read_number_at_end(rest)?.map(read_spelling).transpose()?.unwrap_or_default();
     Ok(MessageUpdate {
         update_id: row.update_id,
         chat_id: location.chat_id,
         sequence: location.sequence,
         user_id: row.user_id,
-        client_message_id: row.client_message_id,
+        client_message_id: row.client_message_id.spelled(spelling),
         target: row.target,
         kind: row.kind.into(),
         created_at: Timestamp::from_millis(row.created_at),

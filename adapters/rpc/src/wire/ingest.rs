@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use domain::limits::SYNC_PAGE_MAX;
 use domain::{
-    Body, ChatId, ClientMessageId, ConnectionId, Content, IngestError, Message, MessageId, Metadata, Sequence,
-    Timestamp, TraceContext, Ttl, UnknownContentType, UserId, WatermarkKind, Watermarks,
+    Body, ChatId, ConnectionId, Content, IngestError, Message, MessageId, Metadata, Sequence, Timestamp, TraceContext,
+    Ttl, UnknownContentType, UserId, WatermarkKind, Watermarks,
 };
 use ports::{AdvanceRequest, Page, Receipt, SendContent, SendRequest, Sent, SyncRequest};
 
@@ -11,7 +11,7 @@ use super::updates::{
     read_action, read_message_update, read_refusal, read_state, to_action, to_message_update, to_refusal, to_state,
 };
 
-use super::{Malformed, read_id, read_optional_id};
+use super::{Malformed, read_client_message_id, read_id, read_optional_id};
 use crate::proto;
 
 /// The request without its assertion, which only the first send of a sender carries.
@@ -27,6 +27,7 @@ pub(crate) fn to_send(
         chat_id: request.chat_id.to_bytes().into(),
         sender_id: request.sender_id.to_bytes().into(),
         client_message_id: request.client_message_id.to_bytes().into(),
+        client_message_id_spelling: request.client_message_id.spelling().to_bits(),
         origin_connection_id: request.origin_connection_id.map(|id| id.to_bytes().into()),
         traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
         ..proto::SendRequest::default()
@@ -58,7 +59,7 @@ pub(crate) fn read_send(request: proto::SendRequest) -> Result<SendRequest, Malf
     Ok(SendRequest {
         chat_id: read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
         sender_id: read_id("sender_id", &request.sender_id, UserId::from_bytes)?,
-        client_message_id: read_id("client_message_id", &request.client_message_id, ClientMessageId::from_bytes)?,
+        client_message_id: read_client_message_id(&request.client_message_id, request.client_message_id_spelling)?,
         content,
         origin_connection_id: read_optional_id(
             "origin_connection_id",
@@ -226,6 +227,7 @@ fn to_message(message: Message) -> proto::Message {
         sequence: message.sequence.0,
         sender_id: message.sender_id.to_bytes().into(),
         client_message_id: message.client_message_id.to_bytes().into(),
+        client_message_id_spelling: message.client_message_id.spelling().to_bits(),
         content: message.body.content.into(),
         content_type: message.body.content_type.as_str().to_owned(),
         metadata: message.body.metadata.map(|metadata| metadata.as_str().to_owned()),
@@ -241,7 +243,7 @@ fn read_message(chat_id: ChatId, message: proto::Message) -> Result<Message, Mal
         chat_id,
         sequence: Sequence(message.sequence),
         sender_id: read_id("sender_id", &message.sender_id, UserId::from_bytes)?,
-        client_message_id: read_id("client_message_id", &message.client_message_id, ClientMessageId::from_bytes)?,
+        client_message_id: read_client_message_id(&message.client_message_id, message.client_message_id_spelling)?,
         body: read_body(message.content, &message.content_type, message.metadata)?,
         created_at: Timestamp::from_millis(message.created_at_ms),
         expires_at: message.expires_at_ms.map(Timestamp::from_millis),
@@ -319,11 +321,19 @@ mod tests {
     use prost::Message as _;
 
     use domain::{
-        ContentType, Edited, MessageState, MessageUpdate, Reaction, ReactionCount, UpdateAction, UpdateKind,
-        UpdateRefusal,
+        ClientMessageId, ContentType, Edited, MessageState, MessageUpdate, Reaction, ReactionCount, UpdateAction,
+        UpdateKind, UpdateRefusal,
     };
 
     use super::*;
+
+    /// An id in lower or upper case. Both are equal, so tests compare their texts.
+    fn client_message_id() -> impl Strategy<Value = ClientMessageId> {
+        (any::<[u8; 16]>(), any::<bool>()).prop_map(|(bytes, is_upper_case)| {
+            let id = ClientMessageId::from_bytes(bytes);
+            if is_upper_case { id.to_string().to_uppercase().parse().unwrap() } else { id }
+        })
+    }
 
     fn body() -> impl Strategy<Value = Body> {
         let content_type = prop_oneof![
@@ -359,13 +369,16 @@ mod tests {
     }
 
     fn send() -> impl Strategy<Value = SendRequest> {
-        (any::<[[u8; 16]; 3]>(), content(), any::<Option<[u8; 16]>>()).prop_map(|(ids, content, origin)| SendRequest {
-            chat_id: ChatId::from_bytes(ids[0]),
-            sender_id: UserId::from_bytes(ids[1]),
-            client_message_id: ClientMessageId::from_bytes(ids[2]),
-            content,
-            origin_connection_id: origin.map(ConnectionId::from_bytes),
-            assertion: None,
+        let ids = (any::<[[u8; 16]; 2]>(), client_message_id());
+        (ids, content(), any::<Option<[u8; 16]>>()).prop_map(|((ids, client_message_id), content, origin)| {
+            SendRequest {
+                chat_id: ChatId::from_bytes(ids[0]),
+                sender_id: UserId::from_bytes(ids[1]),
+                client_message_id,
+                content,
+                origin_connection_id: origin.map(ConnectionId::from_bytes),
+                assertion: None,
+            }
         })
     }
 
@@ -402,7 +415,8 @@ mod tests {
 
     prop_compose! {
         fn message()(
-            ids in any::<[[u8; 16]; 3]>(),
+            ids in any::<[[u8; 16]; 2]>(),
+            client_message_id in client_message_id(),
             sequence in any::<u64>(),
             body in body(),
             created_at in time(),
@@ -414,7 +428,7 @@ mod tests {
                 chat_id: ChatId::from_bytes([7; 16]),
                 sequence: Sequence(sequence),
                 sender_id: UserId::from_bytes(ids[1]),
-                client_message_id: ClientMessageId::from_bytes(ids[2]),
+                client_message_id,
                 body,
                 created_at,
                 expires_at,
@@ -425,7 +439,8 @@ mod tests {
 
     prop_compose! {
         fn update()(
-            ids in any::<[[u8; 16]; 3]>(),
+            ids in any::<[[u8; 16]; 2]>(),
+            client_message_id in client_message_id(),
             [sequence, target] in any::<[u64; 2]>(),
             kind in prop_oneof![
                 Just(UpdateKind::Edited),
@@ -441,7 +456,7 @@ mod tests {
                 chat_id: ChatId::from_bytes([7; 16]),
                 sequence: Sequence(sequence),
                 user_id: UserId::from_bytes(ids[1]),
-                client_message_id: ClientMessageId::from_bytes(ids[2]),
+                client_message_id,
                 target: Sequence(target),
                 kind,
                 created_at,
@@ -477,7 +492,8 @@ mod tests {
             let bytes = to_sync_reply(Ok(page.clone())).encode_to_vec();
             let reply = proto::SyncReply::decode(&*bytes).unwrap();
             let read = read_sync_reply(ChatId::from_bytes([7; 16]), reply).unwrap().unwrap();
-            prop_assert_eq!(read, page);
+            prop_assert_eq!(&read, &page);
+            prop_assert_eq!(format!("{read:?}"), format!("{page:?}"));
         }
 
         #[test]

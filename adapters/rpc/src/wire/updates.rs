@@ -1,11 +1,11 @@
 use domain::{
-    ChatId, ClientMessageId, Edited, MessageId, MessageState, MessageUpdate, Reaction, ReactionCount, ReactionError,
-    Sequence, Timestamp, UpdateAction, UpdateKind, UpdateRefusal, UserId,
+    ChatId, Edited, MessageId, MessageState, MessageUpdate, Reaction, ReactionCount, ReactionError, Sequence,
+    Timestamp, UpdateAction, UpdateKind, UpdateRefusal, UserId,
 };
 use ports::SendContent;
 
 use super::ingest::{read_body, to_body};
-use super::{Malformed, read_id};
+use super::{Malformed, read_client_message_id, read_id};
 use crate::proto::{self, Nothing};
 
 pub(super) fn to_action(target: Sequence, action: &UpdateAction) -> proto::UpdateAction {
@@ -44,6 +44,7 @@ pub(super) fn to_message_update(update: &MessageUpdate) -> proto::MessageUpdate 
         sequence: update.sequence.0,
         user_id: update.user_id.to_bytes().into(),
         client_message_id: update.client_message_id.to_bytes().into(),
+        client_message_id_spelling: update.client_message_id.spelling().to_bits(),
         target: update.target.0,
         kind: Some(kind),
         created_at_ms: update.created_at.as_millis(),
@@ -65,7 +66,7 @@ pub(super) fn read_message_update(chat_id: ChatId, update: proto::MessageUpdate)
         chat_id,
         sequence: Sequence(update.sequence),
         user_id: read_id("user_id", &update.user_id, UserId::from_bytes)?,
-        client_message_id: read_id("client_message_id", &update.client_message_id, ClientMessageId::from_bytes)?,
+        client_message_id: read_client_message_id(&update.client_message_id, update.client_message_id_spelling)?,
         target: Sequence(update.target),
         kind,
         created_at: Timestamp::from_millis(update.created_at_ms),

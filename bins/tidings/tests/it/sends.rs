@@ -11,6 +11,7 @@ rules!(
     g3_sends_of_many_members_make_one_sequence_without_gaps,
     g2_a_retry_on_any_connection_or_over_http_returns_the_first_outcome,
     g2_the_same_id_with_other_content_is_refused,
+    an_id_comes_back_as_the_client_wrote_it_and_every_spelling_is_the_same_send,
     g4_only_members_send,
 );
 
@@ -163,6 +164,41 @@ async fn g2_the_same_id_with_other_content_is_refused(server: &TestServer) {
     }
     let again = socket.ask("send_message", original).await;
     assert_eq!((&again["payload"]["sequence"], &again["payload"]["deduplicated"]), (&json!(1), &json!(true)));
+}
+
+async fn an_id_comes_back_as_the_client_wrote_it_and_every_spelling_is_the_same_send(server: &TestServer) {
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let laptop = server.another_device(&ann).await;
+    let chat_id = ann.direct_chat(&bob).await;
+    let lower = Uuid::new_v4().to_string();
+    let upper = lower.to_uppercase();
+    let message = |id: &str, content: &str| json!({ "client_message_id": id, "chat_id": chat_id, "content": content });
+    let echoed = |payload: &Value| (payload["client_message_id"].clone(), payload["deduplicated"].clone());
+    let mut socket = ann.connect().await;
+    let mut on_laptop = laptop.connect().await;
+    let ack = socket.ask("send_message", message(&upper, "hello")).await["payload"].take();
+    assert_eq!(echoed(&ack), (json!(upper), json!(false)));
+    assert_eq!(on_laptop.next_of("message").await["payload"]["client_message_id"], upper);
+
+    let retried = socket.ask("send_message", message(&lower, "hello")).await;
+    assert_eq!(echoed(&retried["payload"]), (json!(lower), json!(true)));
+    let body = json!({ "client_message_id": upper, "content": "hello" });
+    let over_http = ann.post(&format!("/chats/{chat_id}/messages"), body).await.data(200);
+    assert_eq!(echoed(&over_http), (json!(upper), json!(true)));
+    assert_eq!(over_http["message_id"], ack["message_id"]);
+    let reused = socket.ask("send_message", message(&lower, "other")).await;
+    assert_eq!(reused["payload"]["code"], "IDEMPOTENCY_KEY_REUSED");
+
+    let reaction = |id: &str| format!("/chats/{chat_id}/messages/1/reactions/party?client_message_id={id}");
+    ann.put(&reaction(&lower), json!({})).await.refused(409, "IDEMPOTENCY_KEY_REUSED");
+    let own = Uuid::new_v4().to_string().to_uppercase();
+    assert_eq!(ann.put(&reaction(&own), json!({})).await.data(200)["client_message_id"], own);
+
+    // The spelling of the first attempt is stored.
+    let page = socket.ask("sync_request", json!({ "chat_id": chat_id, "last_acked_sequence": 0 })).await;
+    let page = &page["payload"];
+    assert_eq!(page["messages"][0]["client_message_id"], upper, "{page}");
+    assert_eq!(page["updates"][0]["client_message_id"], own, "{page}");
 }
 
 async fn g4_only_members_send(server: &TestServer) {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DeliveryState, DirectPair, Event, Invariant, Member,
-    MemberChange, Message, MessageId, PhoneNumber, Reaction, Sequence, Timestamp, UpdateAction, User, UserId,
-    WatermarkKind,
+    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DeliveryState, DirectPair, Event, ExternalId,
+    Invariant, Member, MemberChange, Message, MessageId, PhoneNumber, Reaction, Sequence, Timestamp, UpdateAction,
+    User, UserId, WatermarkKind,
 };
 use futures_util::FutureExt;
 use memory::{MemoryOutbox, MemoryStore};
@@ -658,6 +658,11 @@ impl UserReader for SimStore {
     async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
         let (store, phone_numbers) = (self.store.clone(), phone_numbers.to_vec());
         self.read(async move { store.by_phone(&phone_numbers).await }).await
+    }
+
+    async fn by_external_id(&self, issuer: &str, external_id: &ExternalId) -> Result<Option<User>, StoreError> {
+        let (store, issuer, external_id) = (self.store.clone(), issuer.to_owned(), external_id.clone());
+        self.read(async move { store.by_external_id(&issuer, &external_id).await }).await
     }
 }
 

@@ -365,7 +365,7 @@ mod tests {
     async fn a_key_of_an_earlier_version_moves_after_the_next_sign_in() {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
-        let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".to_owned() };
+        let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".parse().unwrap() };
         let sign_in = async || {
             let display_name = DisplayName::try_from("Bob".to_owned()).unwrap();
             let new = NewUser {

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use aws_lc_rs::digest;
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{DisplayName, GroupInvites, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use domain::{DisplayName, ExternalId, GroupInvites, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
 use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use crate::DynamoStore;
@@ -14,6 +14,8 @@ use crate::write::{AttributeChange, Condition, Write};
 pub(crate) const LAST_SEEN_AT: &str = "last_seen_at";
 /// The setting of group invitations; absent if everyone may add the user, so that a user without an item consents too.
 pub(crate) const GROUP_INVITES: &str = "group_invites";
+/// The id at the identity provider; absent for users of a phone number.
+const EXTERNAL_ID: &str = "external_id";
 /// The time of the account's deletion; absent if it was not deleted.
 const DELETED_AT: &str = "deleted_at";
 
@@ -27,15 +29,12 @@ impl UserReader for DynamoStore {
 
     async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
         let key = |phone_number: &PhoneNumber| user_key(&UserKey::Phone(phone_number.clone()));
-        let keys: Vec<_> = phone_numbers.iter().map(key).collect();
-        let mut found = vec![];
-        for item in self.db().get_many(&keys).await? {
-            found.push(item.map(|item| read_owner(&item)).transpose()?);
-        }
-        let user_ids: Vec<UserId> = found.iter().flatten().copied().collect();
-        let mut users = self.users(&user_ids).await?.into_iter();
-        let living = |user: &User| user.deleted_at.is_none();
-        Ok(found.into_iter().map(|user_id| user_id.and_then(|_| users.next().flatten()).filter(living)).collect())
+        self.living_users(&phone_numbers.iter().map(key).collect::<Vec<_>>()).await
+    }
+
+    async fn by_external_id(&self, issuer: &str, external_id: &ExternalId) -> Result<Option<User>, StoreError> {
+        let key = user_key(&UserKey::External { issuer: issuer.to_owned(), subject: external_id.clone() });
+        Ok(self.living_users(&[key]).await?.pop().flatten())
     }
 }
 
@@ -43,21 +42,8 @@ impl UserReader for DynamoStore {
 impl UserWriter for DynamoStore {
     async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
         let owner = user_key(&key);
-        let phone_number = match &key {
-            UserKey::Phone(phone_number) => Some(phone_number.clone()),
-            UserKey::External { .. } => None,
-        };
-        let user = User {
-            user_id: new.user_id,
-            phone_number,
-            display_name: new.display_name,
-            presence_visibility: PresenceVisibility::default(),
-            group_invites: new.group_invites,
-            created_at: new.created_at,
-            updated_at: new.created_at,
-            last_seen_at: None,
-            deleted_at: None,
-        };
+        let proven_at = new.proven_at;
+        let user = new.into_user(&key);
         db::undisturbed(|| async {
             let mut deleted = None;
             if let Some(item) = self.db().get(&owner).await? {
@@ -71,8 +57,11 @@ impl UserWriter for DynamoStore {
                 let found = self.users(&[user_id]).await?.pop().flatten();
                 let row = ItemReader { table: Table::UserKeys, item: &item };
                 let found = found.ok_or_else(|| row.unreadable(format!("user `{user_id}` is not in `users`")))?;
-                if found.is_of_proof(new.proven_at) {
-                    return Ok(Some((found, false)));
+                if found.is_of_proof(proven_at) {
+                    return match key.missing_external_id(&found) {
+                        Some(missing) => self.add_external_id(found, missing).await,
+                        None => Ok(Some((found, false))),
+                    };
                 }
                 deleted = Some(user_id);
             }
@@ -106,6 +95,32 @@ impl UserWriter for DynamoStore {
     }
 }
 
+impl DynamoStore {
+    /// The users of sign-in keys, in the order of the keys; `None` where the account was deleted.
+    async fn living_users(&self, keys: &[ItemKey]) -> Result<Vec<Option<User>>, StoreError> {
+        let mut found = vec![];
+        for item in self.db().get_many(keys).await? {
+            found.push(item.map(|item| read_owner(&item)).transpose()?);
+        }
+        let user_ids: Vec<UserId> = found.iter().flatten().copied().collect();
+        let mut users = self.users(&user_ids).await?.into_iter();
+        let living = |user: &User| user.deleted_at.is_none();
+        Ok(found.into_iter().map(|user_id| user_id.and_then(|_| users.next().flatten()).filter(living)).collect())
+    }
+
+    /// Adds the id that an earlier version did not store; `None` if the user has changed since it was read. A deletion
+    /// changes the user, so a tombstone gets no id.
+    async fn add_external_id(&self, user: User, missing: ExternalId) -> Result<Option<(User, bool)>, StoreError> {
+        let writes = || {
+            let change = AttributeChange::Set(EXTERNAL_ID, Some(text(missing.as_str())));
+            let unchanged = Condition::Equals(UPDATED_AT, text(user.updated_at));
+            vec![Write::update(user_row(user.user_id), vec![change]).when(unchanged)]
+        };
+        let is_committed = self.db().transact(writes).await?.is_committed();
+        Ok(is_committed.then(|| (User { external_id: Some(missing.clone()), ..user.clone() }, false)))
+    }
+}
+
 /// The item of a user.
 pub(crate) fn user_row(user_id: UserId) -> ItemKey {
     ItemKey::one(Table::Users, user_id)
@@ -127,11 +142,11 @@ pub(crate) fn user_key(key: &UserKey) -> ItemKey {
     ItemKey::one(Table::UserKeys, format_args!("{kind}#{}", hex(context.finish().as_ref())))
 }
 
-/// The user of a sign-in key. For an external subject it includes issuer and subject, which are stored nowhere else.
+/// The user of a sign-in key. For an external subject it includes issuer and subject, because a transfer needs both.
 pub(crate) fn owner_item(key: &UserKey, user_id: UserId) -> DynamoItem {
     let (issuer, subject) = match key {
         UserKey::Phone(_) => (None, None),
-        UserKey::External { issuer, subject } => (Some(text(issuer)), Some(text(subject))),
+        UserKey::External { issuer, subject } => (Some(text(issuer)), Some(text(subject.as_str()))),
     };
     item([("user_id", Some(text(user_id))), ("issuer", issuer), ("subject", subject)])
 }
@@ -157,7 +172,8 @@ pub(crate) fn read_user_key(item: &DynamoItem, user_id: UserId, user: Option<Use
         };
         row.maybe_text(name)?.map(str::to_owned).ok_or_else(earlier)
     };
-    Ok(UserKey::External { issuer: part("issuer")?, subject: part("subject")? })
+    let subject = ExternalId::try_from(part("subject")?).map_err(|error| row.unreadable(error))?;
+    Ok(UserKey::External { issuer: part("issuer")?, subject })
 }
 
 pub(crate) fn user_item(user: &User) -> DynamoItem {
@@ -165,6 +181,7 @@ pub(crate) fn user_item(user: &User) -> DynamoItem {
         ("phone_number", user.phone_number.as_ref().map(|phone_number| text(phone_number.as_str()))),
         // A number is stored only after its owner has proven it with a code.
         ("phone_verified", user.phone_number.as_ref().map(|_| AttributeValue::Bool(true))),
+        (EXTERNAL_ID, user.external_id.as_ref().map(|external_id| text(external_id.as_str()))),
         ("display_name", Some(text(user.display_name.as_str()))),
         ("presence_visibility", Some(text(visibility_text(user.presence_visibility)))),
         (GROUP_INVITES, group_invites_value(user.group_invites)),
@@ -180,6 +197,7 @@ pub(crate) fn read_user(item: &DynamoItem) -> Result<User, StoreError> {
     Ok(User {
         user_id: row.parsed("user_id")?,
         phone_number: row.maybe_parsed("phone_number")?,
+        external_id: row.maybe_parsed(EXTERNAL_ID)?,
         display_name: DisplayName::from_stored(row.text("display_name")?.to_owned())
             .map_err(|error| row.unreadable(error))?,
         presence_visibility: match row.text("presence_visibility")? {
@@ -221,7 +239,7 @@ mod tests {
         let server = DynamoServer::with_tables().await;
         let store = server.store();
         let phone = UserKey::Phone("+14155550123".parse().unwrap());
-        let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".to_owned() };
+        let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".parse().unwrap() };
         for (key, verified) in [(phone, Some(AttributeValue::Bool(true))), (external, None)] {
             let new = NewUser {
                 user_id: RandomIds.ulid().into(),
@@ -236,6 +254,7 @@ mod tests {
             // A deleted account has no number, so none is verified.
             let tombstone = user_item(&user.tombstone(SystemClock.now()));
             assert_eq!((tombstone.get("phone_number"), tombstone.get("phone_verified")), (None, None));
+            assert_eq!(tombstone.get(EXTERNAL_ID), None);
         }
     }
 }

@@ -188,7 +188,7 @@ mod tests {
         let name = "group".to_owned().try_into().unwrap();
         let group = NewGroup { chat_id: chat(), name, created_by: user(0), members: vec![], created_at: now };
         store.create_group(group).await.unwrap();
-        let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: "one".to_owned() };
+        let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: "one".parse().unwrap() };
         let new = NewUser {
             user_id: user(1),
             display_name: "One".to_owned().try_into().unwrap(),

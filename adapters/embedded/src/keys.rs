@@ -237,7 +237,7 @@ pub(crate) fn sign_in(key: &UserKey) -> Vec<u8> {
         UserKey::Phone(number) => [b"p", number.as_str().as_bytes()].concat(),
         UserKey::External { issuer, subject } => {
             let len = (issuer.len() as u64).to_be_bytes();
-            [b"e", &len[..], issuer.as_bytes(), subject.as_bytes()].concat()
+            [b"e", &len[..], issuer.as_bytes(), subject.as_str().as_bytes()].concat()
         }
     }
 }
@@ -251,7 +251,7 @@ pub(crate) fn parse_sign_in(key: &[u8]) -> Result<UserKey, BoxError> {
             let (len, rest) = rest.split_first_chunk().ok_or("a sign-in key without its length")?;
             let len = usize::try_from(u64::from_be_bytes(*len))?;
             let (issuer, subject) = rest.split_at_checked(len).ok_or("a sign-in key that ends in its issuer")?;
-            Ok(UserKey::External { issuer: text(issuer)?, subject: text(subject)? })
+            Ok(UserKey::External { issuer: text(issuer)?, subject: text(subject)?.try_into()? })
         }
         _ => Err("a sign-in key of unknown kind".into()),
     }
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(parse_direct(&direct(pair)).unwrap(), pair);
         assert!(parse_direct(&[7; 32]).is_err());
         assert_eq!(parse_contact_pair(&contact(user_id, UserId::from_bytes([7; 16]))).unwrap().0, user_id);
-        let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "42".to_owned() };
+        let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "42".parse().unwrap() };
         for key in [UserKey::Phone("+15551234567".parse().unwrap()), external] {
             assert_eq!(parse_sign_in(&sign_in(&key)).unwrap(), key);
         }
@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn no_two_external_users_share_a_key() {
         let key = |issuer: &str, subject: &str| {
-            sign_in(&UserKey::External { issuer: issuer.to_owned(), subject: subject.to_owned() })
+            sign_in(&UserKey::External { issuer: issuer.to_owned(), subject: subject.parse().unwrap() })
         };
         assert_ne!(key("ab", "c"), key("a", "bc"));
     }

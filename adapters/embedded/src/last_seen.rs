@@ -47,7 +47,7 @@ mod tests {
         let clock = Arc::new(SystemClock);
         let store = EmbeddedStore::open(directory.path(), Config::default(), clock, Arc::new(RandomIds)).unwrap();
         let [damaged, user_id] = [1, 2].map(|n| UserId::from_bytes([n; 16]));
-        let key = UserKey::External { issuer: "https://one.example".to_owned(), subject: "2".to_owned() };
+        let key = UserKey::External { issuer: "https://one.example".to_owned(), subject: "2".parse().unwrap() };
         let (display_name, created_at) = ("Ada".to_owned().try_into().unwrap(), Timestamp::default());
         let new = NewUser {
             user_id,

@@ -175,6 +175,7 @@ mod tests {
         User {
             user_id: UserId::from_bytes([3; 16]),
             phone_number: Some("+15551234567".parse().unwrap()),
+            external_id: None,
             display_name: "Ada".to_owned().try_into().unwrap(),
             presence_visibility: PresenceVisibility::Nobody,
             group_invites: GroupInvites::Everyone,
@@ -236,6 +237,9 @@ mod tests {
             check(User { group_invites, ..user() });
             check(User { group_invites, last_seen_at: Some(at(1_000_000)), ..user() });
         }
+        let external = User { phone_number: None, external_id: Some("ada@shop.example".parse().unwrap()), ..user() };
+        check(external.clone());
+        check(User { last_seen_at: Some(at(1_000_000)), group_invites: GroupInvites::Nobody, ..external });
         check(PendingDeletion { user_id, messages: MessageDisposition::Erase, begun_at: at(9) });
         let session = Session {
             session_id: SessionId::from_bytes([6; 16]),

@@ -1,11 +1,11 @@
 use async_trait::async_trait;
-use domain::{PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use domain::{ExternalId, PhoneNumber, Timestamp, User, UserId};
 use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
 use crate::keys;
-use crate::tables::Table;
+use crate::tables::{Table, View};
 
 #[async_trait]
 impl UserReader for EmbeddedStore {
@@ -23,17 +23,22 @@ impl UserReader for EmbeddedStore {
             phone_numbers.iter().map(|number| keys::sign_in(&UserKey::Phone(number.clone()))).collect();
         self.read(move |tables| {
             let view = tables.view();
-            let user = |key: &Vec<u8>| match view.get::<UserId>(Table::UserKeys, key)? {
-                Some(user_id) => {
-                    let user: Option<User> = view.get(Table::Users, &keys::user(user_id))?;
-                    Ok(user.filter(|user| user.deleted_at.is_none()))
-                }
-                None => Ok(None),
-            };
-            user_keys.iter().map(user).collect()
+            user_keys.iter().map(|key| living_user(&view, key)).collect()
         })
         .await
     }
+
+    async fn by_external_id(&self, issuer: &str, external_id: &ExternalId) -> Result<Option<User>, StoreError> {
+        let key = UserKey::External { issuer: issuer.to_owned(), subject: external_id.clone() };
+        self.read(move |tables| living_user(&tables.view(), &keys::sign_in(&key))).await
+    }
+}
+
+/// The user of a sign-in key, unless the account was deleted.
+fn living_user(view: &View<'_>, key: &[u8]) -> Result<Option<User>, StoreError> {
+    let Some(user_id) = view.get::<UserId>(Table::UserKeys, key)? else { return Ok(None) };
+    let user: Option<User> = view.get(Table::Users, &keys::user(user_id))?;
+    Ok(user.filter(|user| user.deleted_at.is_none()))
 }
 
 #[async_trait]
@@ -43,25 +48,17 @@ impl UserWriter for EmbeddedStore {
             let row_key = keys::sign_in(&key);
             if let Some(user_id) = tx.get::<UserId>(Table::UserKeys, &row_key)? {
                 let user: Option<User> = tx.get(Table::Users, &keys::user(user_id))?;
-                let user = user.ok_or_else(|| unreadable(Table::Users, format!("{user_id} has a key and no row")))?;
+                let mut user =
+                    user.ok_or_else(|| unreadable(Table::Users, format!("{user_id} has a key and no row")))?;
                 if user.is_of_proof(new.proven_at) {
+                    if let Some(missing) = key.missing_external_id(&user) {
+                        user.external_id = Some(missing);
+                        tx.put(Table::Users, &keys::user(user_id), &user);
+                    }
                     return Ok((user, false));
                 }
             }
-            let user = User {
-                user_id: new.user_id,
-                phone_number: match key {
-                    UserKey::Phone(number) => Some(number),
-                    UserKey::External { .. } => None,
-                },
-                display_name: new.display_name,
-                presence_visibility: PresenceVisibility::default(),
-                group_invites: new.group_invites,
-                created_at: new.created_at,
-                updated_at: new.created_at,
-                last_seen_at: None,
-                deleted_at: None,
-            };
+            let user = new.into_user(&key);
             tx.put(Table::UserKeys, &row_key, &user.user_id);
             tx.put(Table::Users, &keys::user(user.user_id), &user);
             Ok((user, true))

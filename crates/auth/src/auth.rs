@@ -124,6 +124,11 @@ impl Auth {
         }
     }
 
+    /// The issuer of the external provider, if one is configured.
+    pub fn external_issuer(&self) -> Option<&str> {
+        self.0.external.as_ref().map(ExternalProvider::issuer)
+    }
+
     /// Whether the name of a user comes from the external provider, so that the user cannot change it here.
     pub fn is_name_from_issuer(&self, principal: &Principal) -> bool {
         // Users of an external provider have no session here, and only they have none.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::{DisplayName, Timestamp, UserId};
+use domain::{DisplayName, ExternalId, Timestamp, UserId};
 use jsonwebtoken::{Header, Validation, decode};
 use ports::{NewUser, SecurityEvent, SecurityEventKind, UserKey, UserUpdate};
 use quick_cache::sync::Cache;
@@ -13,8 +13,6 @@ use crate::{Auth, AuthError, ExternalConfig};
 
 /// Maximum difference between the external provider's clock and the local clock.
 const LEEWAY: Duration = Duration::from_secs(60);
-/// Maximum bytes of a subject, as `UserKey::External` requires.
-const SUBJECT_BYTES_MAX: usize = 255;
 /// Maximum number of cached user ids.
 const USERS_CACHED_MAX: usize = 10_000;
 /// Lifetime of a cached user id. After an account deletion, other processes accept the old user id for at most this
@@ -27,7 +25,7 @@ pub(crate) struct ExternalProvider {
     keys: ExternalKeys,
     /// Users by subject. A subject gets a new id after its account is deleted, possibly by another process, so entries
     /// expire.
-    users: Cache<String, KnownUser>,
+    users: Cache<ExternalId, KnownUser>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,7 +43,7 @@ pub(crate) struct ExternalIdentity {
     pub(crate) issued_at: Timestamp,
     /// The claim `jti`, if the token has it.
     pub(crate) token_id: Option<String>,
-    subject: String,
+    subject: ExternalId,
     name: Option<DisplayName>,
 }
 
@@ -127,6 +125,11 @@ impl ExternalProvider {
         self.config.name_from_issuer
     }
 
+    /// The issuer of accepted tokens.
+    pub(crate) fn issuer(&self) -> &str {
+        &self.config.issuer
+    }
+
     /// The user of an identity; created at its first sign-in. If names come from the provider, a token that is newer
     /// than all before it renames the user.
     pub(crate) async fn user_id(
@@ -149,7 +152,8 @@ impl ExternalProvider {
             return Err(AuthError::TokenRevoked);
         }
         if is_new {
-            auth.record(SecurityEvent::of(SecurityEventKind::SignIn).user(user.user_id).because("new_external_user"));
+            let event = SecurityEvent::of(SecurityEventKind::SignIn).user(user.user_id).because("new_external_user");
+            auth.record(event.with("external_id", identity.subject.as_str()));
         }
         // An older token has an older name.
         let is_latest = identity.issued_at >= seen_at;
@@ -184,13 +188,13 @@ fn timestamp(seconds: f64) -> Timestamp {
 }
 
 /// Providers use strings or integers as user ids.
-fn subject(claim: Option<&Value>) -> Option<String> {
+fn subject(claim: Option<&Value>) -> Option<ExternalId> {
     let subject = match claim? {
         Value::String(text) => text.clone(),
         Value::Number(number) if !number.is_f64() => number.to_string(),
         _ => return None,
     };
-    (1..=SUBJECT_BYTES_MAX).contains(&subject.len()).then_some(subject)
+    subject.try_into().ok()
 }
 
 /// Characters that names must not have are removed, and a name that is too long is cut. A name of which nothing is left

@@ -16,6 +16,7 @@ pub async fn a_deletion_begins_with_a_tombstone(stores: ContractStores) {
     let tombstone = User {
         user_id: user.user_id,
         phone_number: None,
+        external_id: None,
         display_name: DisplayName::deleted_account(),
         presence_visibility: PresenceVisibility::Everyone,
         group_invites: GroupInvites::default(),
@@ -31,7 +32,8 @@ pub async fn a_deletion_begins_with_a_tombstone(stores: ContractStores) {
 /// Signing in with the key of a deleted account creates a new user, at once and on later sign-ins.
 pub async fn the_key_of_a_deleted_account_is_free(stores: ContractStores) {
     let phone = UserKey::Phone("+15551234567".parse().expect("the number has the shape of E.164"));
-    let subject = UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".to_owned() };
+    let subject =
+        UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".parse().expect("it is short") };
     for key in [phone, subject] {
         let (gone, _) = sign_in(&stores, key.clone()).await;
         begin(&stores, gone.user_id, MessageDisposition::Keep).await;
@@ -47,7 +49,10 @@ pub async fn the_key_of_a_deleted_account_is_free(stores: ContractStores) {
 pub async fn a_deletion_is_listed_until_it_ends(stores: ContractStores) {
     let mut begun = vec![];
     for n in 0..3 {
-        let key = UserKey::External { issuer: "https://shop.example".to_owned(), subject: n.to_string() };
+        let key = UserKey::External {
+            issuer: "https://shop.example".to_owned(),
+            subject: n.to_string().try_into().expect("it is short"),
+        };
         let (user, _) = sign_in(&stores, key).await;
         begun.push(begin(&stores, user.user_id, MessageDisposition::Keep).await);
     }
@@ -68,7 +73,8 @@ pub async fn a_deletion_is_listed_until_it_ends(stores: ContractStores) {
 
 /// A subject gets a new user with a token that was issued after the deletion, and the tombstone with an older one.
 pub async fn an_older_token_of_a_deleted_subject_leads_to_the_tombstone(stores: ContractStores) {
-    let key = UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".to_owned() };
+    let key =
+        UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".parse().expect("it is short") };
     let (user, _) = sign_in(&stores, key.clone()).await;
     let deletion = begin(&stores, user.user_id, MessageDisposition::Keep).await;
     let with_token_of = async |proven_at| {
@@ -92,7 +98,8 @@ pub async fn an_older_token_of_a_deleted_subject_leads_to_the_tombstone(stores: 
 
 /// Beginning a deletion twice keeps the first one; messages are erased if either call asks for it.
 pub async fn a_deletion_that_begins_again_is_the_same(stores: ContractStores) {
-    let key = UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".to_owned() };
+    let key =
+        UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".parse().expect("it is short") };
     let (user, _) = sign_in(&stores, key).await;
     let first = begin(&stores, user.user_id, MessageDisposition::Keep).await;
     let tombstone = stores.user_reader.users(&[user.user_id]).await.expect(WORKS);

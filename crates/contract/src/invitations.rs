@@ -274,7 +274,10 @@ impl ContractStores {
     /// Creates a user with this setting.
     async fn user(&self, group_invites: GroupInvites) -> UserId {
         let user_id: UserId = fresh();
-        let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: user_id.to_string() };
+        let key = UserKey::External {
+            issuer: "https://id.example".to_owned(),
+            subject: user_id.to_string().try_into().expect("it is short"),
+        };
         let display_name = "Asked".to_owned().try_into().expect("the name is valid");
         let new = NewUser { user_id, display_name, group_invites, created_at: now(), proven_at: now() };
         self.user_writer.find_or_create(key, new).await.expect(WORKS).0.user_id

@@ -83,7 +83,8 @@ async fn last_seen(stores: &ContractStores, user_id: UserId) -> Option<Timestamp
 }
 
 async fn new_user(stores: &ContractStores, subject: &str) -> User {
-    let key = UserKey::External { issuer: "https://one.example".to_owned(), subject: subject.to_owned() };
+    let key =
+        UserKey::External { issuer: "https://one.example".to_owned(), subject: subject.parse().expect("it is short") };
     let new = NewUser {
         user_id: fresh(),
         display_name: name("Ada"),

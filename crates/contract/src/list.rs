@@ -134,6 +134,7 @@ macro_rules! tests {
             a_key_finds_the_user_it_made,
             a_key_that_signs_in_at_once_has_one_user,
             a_subject_belongs_to_its_issuer,
+            an_external_id_finds_its_user_until_the_account_is_deleted,
             users_are_in_the_order_asked,
             an_update_sets_the_given_fields,
             a_name_of_an_earlier_release_stays_readable,
@@ -369,6 +370,7 @@ macro_rules! tests {
         $crate::tests!(@ transfer, $movables, [
             every_row_is_equal_after_a_move,
             users_continue_after_a_move,
+            a_user_of_an_earlier_version_gets_an_external_id,
             updates_continue_after_a_move,
             an_import_publishes_nothing,
             expired_rows_are_not_exported,

@@ -74,6 +74,35 @@ pub async fn every_row_is_equal_after_a_move([from, to]: [TransferStore; 2]) {
     to.target.finish().await.expect(WORKS);
 }
 
+/// Rows of an earlier version have no `external_id`. The user gets it at the next sign-in, and is found by it before.
+pub async fn a_user_of_an_earlier_version_gets_an_external_id([from, to]: [TransferStore; 2]) {
+    let sample = fill(&from.stores).await;
+    let mut rows = rows(&*from.source, now()).await;
+    for row in &mut rows {
+        if let Moved::User(user) = row {
+            user.external_id = None;
+        }
+    }
+    assert_eq!(to.target.begin(IMPORT).await.expect(WORKS), ImportAdmission::Begun);
+    to.target.write(rows).await.expect(WORKS);
+    to.target.finish().await.expect(WORKS);
+
+    let stores = &to.stores;
+    let UserKey::External { issuer, subject } = &sample.external else { panic!("Bob is an external user") };
+    let find = async || stores.user_reader.by_external_id(issuer, subject).await.expect(WORKS).expect("it is Bob's");
+    assert_eq!((find().await.user_id, find().await.external_id), (sample.bob, None));
+    let new = NewUser {
+        user_id: fresh(),
+        display_name: name("Bob"),
+        group_invites: GroupInvites::default(),
+        created_at: now(),
+        proven_at: now(),
+    };
+    let (bob, is_new) = stores.user_writer.find_or_create(sample.external.clone(), new).await.expect(WORKS);
+    assert_eq!((bob.user_id, &bob.external_id, is_new), (sample.bob, &Some(subject.clone()), false));
+    assert_eq!(find().await, bob);
+}
+
 /// Users can continue in the other store: sign-in keys, watermarks and send keys still work.
 pub async fn users_continue_after_a_move([from, to]: [TransferStore; 2]) {
     let sample = fill(&from.stores).await;
@@ -282,7 +311,8 @@ fn name(text: &str) -> DisplayName {
 async fn fill(stores: &ContractStores) -> TransferSample {
     let (ann, bob, zoe, restricted): (UserId, UserId, UserId, UserId) = (fresh(), fresh(), fresh(), fresh());
     let phone = |number: &str| UserKey::Phone(number.parse().expect("the number is valid"));
-    let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob#1".to_owned() };
+    let external =
+        UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob#1".parse().expect("it is short") };
     let keys =
         [(phone("+14155550101"), ann, "Ann"), (external.clone(), bob, "Bob"), (phone("+14155550102"), zoe, "Zoe")];
     for (key, user_id, called) in keys {

@@ -1,10 +1,10 @@
 //! Tests of [`UserReader`](ports::UserReader) and [`UserWriter`](ports::UserWriter).
 
-use domain::{ChatId, ChatName, DisplayName, GroupInvites, PhoneNumber, PresenceVisibility, User};
+use domain::{ChatId, ChatName, DisplayName, ExternalId, GroupInvites, PhoneNumber, PresenceVisibility, User};
 
 use super::ContractStores;
 use super::fixtures::{WORKS, at_once, fresh, now};
-use ports::{NewGroup, NewUser, UserKey, UserUpdate};
+use ports::{MessageDisposition, NewGroup, NewUser, PendingDeletion, UserKey, UserUpdate};
 
 /// The first sign-in creates a user, and every later one returns it unchanged.
 pub async fn a_key_finds_the_user_it_made(stores: ContractStores) {
@@ -13,6 +13,7 @@ pub async fn a_key_finds_the_user_it_made(stores: ContractStores) {
     let expected = User {
         user_id: new.user_id,
         phone_number: Some(phone.clone()),
+        external_id: None,
         display_name: new.display_name,
         presence_visibility: PresenceVisibility::default(),
         group_invites: new.group_invites,
@@ -42,13 +43,46 @@ pub async fn a_key_that_signs_in_at_once_has_one_user(stores: ContractStores) {
 
 /// A subject identifies a user only together with its issuer, and has no phone number.
 pub async fn a_subject_belongs_to_its_issuer(stores: ContractStores) {
-    let key = |issuer: &str| UserKey::External { issuer: issuer.to_owned(), subject: "42".to_owned() };
+    let key =
+        |issuer: &str| UserKey::External { issuer: issuer.to_owned(), subject: "42".parse().expect("it is short") };
     let (one, _) = sign_in(&stores, key("https://one.example"), new_user("One")).await;
+    assert_eq!(one.external_id, "42".parse().ok());
     let (other, created) = sign_in(&stores, key("https://other.example"), new_user("Other")).await;
     assert!(created && one.user_id != other.user_id);
     assert_eq!(one.phone_number, None);
     let (again, created) = sign_in(&stores, key("https://one.example"), new_user("Again")).await;
     assert_eq!((again, created), (one, false));
+}
+
+/// The id at an identity provider finds its user of that issuer, and nobody after the account was deleted.
+pub async fn an_external_id_finds_its_user_until_the_account_is_deleted(stores: ContractStores) {
+    let issuer = "https://one.example";
+    let external_id = &"ann@shop.example".parse::<ExternalId>().expect("it is short");
+    let key = UserKey::External { issuer: issuer.to_owned(), subject: external_id.clone() };
+    let find = async |issuer: &str, external_id: &ExternalId| {
+        stores.user_reader.by_external_id(issuer, external_id).await.expect(WORKS)
+    };
+    assert_eq!(find(issuer, external_id).await, None);
+    let (user, _) = sign_in(&stores, key.clone(), new_user("Ann")).await;
+    assert_eq!(user.external_id.as_ref(), Some(external_id));
+    assert_eq!(stores.user_reader.users(&[user.user_id]).await.expect(WORKS), [Some(user.clone())]);
+    assert_eq!(find("https://other.example", external_id).await, None);
+    assert_eq!(find(issuer, &"ann".parse().expect("it is short")).await, None);
+
+    let seen = user.created_at + std::time::Duration::from_secs(60);
+    stores.last_seen.update_last_seen(&[(user.user_id, seen)]).await.expect(WORKS);
+    let hidden = UserUpdate { group_invites: Some(GroupInvites::Nobody), ..UserUpdate::default() };
+    let hidden = stores.user_writer.update(user.user_id, hidden, seen).await.expect(WORKS);
+    assert_eq!(hidden.as_ref().and_then(|user| user.external_id.as_ref()), Some(external_id));
+    assert_eq!(find(issuer, external_id).await, hidden);
+
+    let deletion = PendingDeletion { user_id: user.user_id, messages: MessageDisposition::Keep, begun_at: now() };
+    assert!(stores.accounts.begin_deletion(deletion).await.expect(WORKS));
+    assert_eq!(find(issuer, external_id).await, None);
+    let tombstone = stores.user_reader.users(&[user.user_id]).await.expect(WORKS);
+    assert_eq!(tombstone[0].as_ref().and_then(|user| user.external_id.as_ref()), None);
+    let (again, _) = sign_in(&stores, key.clone(), new_user("Ann")).await;
+    assert_eq!(find(issuer, external_id).await, Some(again));
 }
 
 /// Users are in the order of the arguments, by id and by phone number; an unknown user is `None`.

@@ -69,5 +69,5 @@ pub use trace::{TraceContext, TraceContextError};
 pub use update::{
     Edited, MessageState, MessageUpdate, ReactionCount, UpdateAction, UpdateKind, UpdateRefusal, Updater, apply_update,
 };
-pub use user::{PhoneNumber, PhoneNumberError, User};
+pub use user::{ExternalId, ExternalIdError, PhoneNumber, PhoneNumberError, User};
 pub use watermark::{Advance, DeliveryState, WatermarkKind, Watermarks};

@@ -9,6 +9,8 @@ pub struct User {
     pub user_id: UserId,
     /// Absent for users of an external identity provider.
     pub phone_number: Option<PhoneNumber>,
+    /// Present for users of an external identity provider alone. The user and operators see it, other users do not.
+    pub external_id: Option<ExternalId>,
     pub display_name: DisplayName,
     pub presence_visibility: PresenceVisibility,
     pub group_invites: GroupInvites,
@@ -40,6 +42,7 @@ impl User {
         Self {
             user_id: self.user_id,
             phone_number: None,
+            external_id: None,
             display_name: DisplayName::deleted_account(),
             presence_visibility: PresenceVisibility::Everyone,
             group_invites: GroupInvites::default(),
@@ -48,6 +51,50 @@ impl User {
             last_seen_at: None,
             deleted_at: Some(now),
         }
+    }
+}
+
+/// The id of a user at an external identity provider: the subject of the user's tokens. Some providers use the e-mail
+/// address, so `Debug` masks it.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExternalId(String);
+
+/// Why a text is not the id of a user at an identity provider. The error does not repeat the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an external id has 1 to {} bytes, this one has {bytes}", ExternalId::BYTES_MAX)]
+pub struct ExternalIdError {
+    bytes: usize,
+}
+
+impl ExternalId {
+    /// Maximum length in bytes.
+    pub const BYTES_MAX: usize = 255;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ExternalId {
+    type Error = ExternalIdError;
+
+    fn try_from(text: String) -> Result<Self, ExternalIdError> {
+        let bytes = text.len();
+        if (1..=Self::BYTES_MAX).contains(&bytes) { Ok(Self(text)) } else { Err(ExternalIdError { bytes }) }
+    }
+}
+
+impl FromStr for ExternalId {
+    type Err = ExternalIdError;
+
+    fn from_str(text: &str) -> Result<Self, ExternalIdError> {
+        text.to_owned().try_into()
+    }
+}
+
+impl fmt::Debug for ExternalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "… ({} bytes)", self.0.len())
     }
 }
 
@@ -103,6 +150,7 @@ mod tests {
         let user = User {
             user_id: UserId::from_bytes([1; 16]),
             phone_number: Some("+15551234567".parse().unwrap()),
+            external_id: Some("ada@shop.example".parse().unwrap()),
             display_name: "Ada".to_owned().try_into().unwrap(),
             presence_visibility: PresenceVisibility::ContactsOnly,
             group_invites: GroupInvites::Contacts,
@@ -112,7 +160,7 @@ mod tests {
             deleted_at: None,
         };
         let tombstone = user.tombstone(Timestamp::from_millis(7));
-        assert_eq!((&tombstone.phone_number, tombstone.last_seen_at), (&None, None));
+        assert_eq!((&tombstone.phone_number, &tombstone.external_id, tombstone.last_seen_at), (&None, &None, None));
         assert_eq!(tombstone.group_invites, GroupInvites::default());
         assert_eq!(tombstone.presence_visibility, PresenceVisibility::Everyone);
         assert_eq!(tombstone.display_name.as_str(), "Deleted account");
@@ -121,7 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn debug_masks_the_number() {
+    fn debug_masks_the_number_and_the_external_id() {
         assert_eq!(format!("{:?}", "+15551234567".parse::<PhoneNumber>().unwrap()), "+…67");
+        assert_eq!(format!("{:?}", "ada@shop.example".parse::<ExternalId>().unwrap()), "… (16 bytes)");
+    }
+
+    #[test]
+    fn an_external_id_has_at_most_255_bytes() {
+        assert!("a".repeat(255).parse::<ExternalId>().is_ok());
+        let error = "a".repeat(256).parse::<ExternalId>().unwrap_err();
+        assert_eq!(error.to_string(), "an external id has 1 to 255 bytes, this one has 256");
+        assert!("".parse::<ExternalId>().is_err());
     }
 }

@@ -45,9 +45,9 @@ export interface Node {
   safe_to_remove: boolean | null;
 }
 
-/** The object of an id or a phone number. */
+/** The object of an id, a phone number, or the id of a user at the identity provider. */
 export type Found =
-  | { kind: "user"; user_id: string; display_name: string; phone_number?: string }
+  | { kind: "user"; user_id: string; display_name: string; phone_number?: string; external_id?: string }
   | { kind: "chat"; chat_id: string; type: string; name: string | null; member_count: number }
   | { kind: "message"; message_id: string; chat_id: string; sequence: number; sender_id: string; created_at: string }
   | { kind: "session"; session_id: string; device_id: string; user_id: string; display_name: string }
@@ -95,6 +95,7 @@ export interface ChatOfUser {
 export interface UserAnswer {
   user_id: string;
   display_name: string;
+  external_id: string | null;
   created_at: string;
   last_seen_at: string | null;
   restrictions: { suspended_since: string | null; suspension_reason: string | null };

@@ -99,7 +99,7 @@ function Search() {
         ref={field}
         type="search"
         aria-label="Search by id or phone number"
-        placeholder="User, chat, message, session, connection or phone number"
+        placeholder="User, chat, message, session, connection, phone number or your own user id"
         autocomplete="off"
         spellcheck={false}
       />

@@ -145,6 +145,7 @@ fn rows() -> Vec<Vec<u8>> {
         User {
             user_id: user_id(),
             phone_number: Some("+15551234567".parse().unwrap()),
+            external_id: Some("ada@shop.example".parse().unwrap()),
             display_name: "Ada".to_owned().try_into().unwrap(),
             presence_visibility: PresenceVisibility::Nobody,
             group_invites: GroupInvites::Nobody,

@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
 use domain::{
-    CodeDigest, DeviceId, DisplayName, GroupInvites, OneTimeCode, PendingCode, PhoneNumber, PresenceVisibility,
-    Session, SessionId, SpentToken, Timestamp, TokenChain, TokenDigest, User, UserId,
+    CodeDigest, DeviceId, DisplayName, ExternalId, GroupInvites, OneTimeCode, PendingCode, PhoneNumber,
+    PresenceVisibility, Session, SessionId, SpentToken, Timestamp, TokenChain, TokenDigest, User, UserId,
 };
 use ports::{BoxError, MessageDisposition, PendingDeletion, StoredResponse};
 use serde::{Deserialize, Serialize};
@@ -38,37 +38,44 @@ impl Stored for User {
         };
         let [last_seen_at, deleted_at] = [self.last_seen_at, self.deleted_at].map(|at| at.map(Timestamp::as_millis));
         let seen = last_seen_at.unwrap_or(NEVER);
-        match (last_seen_at, deleted_at, self.group_invites) {
-            (None, None, GroupInvites::Everyone) => to_bytes(&row),
-            (Some(at), None, GroupInvites::Everyone) => to_bytes(&(row, at)),
-            (_, Some(deleted_at), GroupInvites::Everyone) => to_bytes(&(row, seen, deleted_at)),
-            (_, _, asked) => to_bytes(&(row, seen, deleted_at.unwrap_or(NEVER), GroupInvitesRow::from(asked))),
+        let deleted = deleted_at.unwrap_or(NEVER);
+        let group_invites = GroupInvitesRow::from(self.group_invites);
+        match (last_seen_at, deleted_at, self.group_invites, &self.external_id) {
+            (_, _, _, Some(external_id)) => to_bytes(&(row, seen, deleted, group_invites, external_id.as_str())),
+            (None, None, GroupInvites::Everyone, None) => to_bytes(&row),
+            (Some(at), None, GroupInvites::Everyone, None) => to_bytes(&(row, at)),
+            (_, Some(deleted_at), GroupInvites::Everyone, None) => to_bytes(&(row, seen, deleted_at)),
+            (_, _, GroupInvites::Contacts | GroupInvites::Nobody, None) => {
+                to_bytes(&(row, seen, deleted, group_invites))
+            }
         }
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         // Absent fields at the end have their default values; rows of earlier versions are shorter. The fields are the
-        // last-seen time, the time of deletion, and the setting of group invitations.
+        // last-seen time, the time of deletion, the setting of group invitations, and the external id.
         let (row, rest): (UserRecord<'static>, _) = postcard::take_from_bytes(bytes)?;
         let (last_seen_at, rest) = take::<Millis>(rest)?;
         let (deleted_at, rest) = take::<Millis>(rest)?;
         let (group_invites, rest) = take::<GroupInvitesRow>(rest)?;
+        let (external_id, rest) = take::<String>(rest)?;
         if !rest.is_empty() {
             return Err(format!("{} trailing bytes", rest.len()).into());
         }
-        // The last time of a row is not a placeholder.
+        // The last field of a row is not a placeholder.
         let is_last = [deleted_at.is_none(), group_invites.is_none()];
         if [last_seen_at, deleted_at].into_iter().zip(is_last).any(|(at, is_last)| is_last && at == Some(NEVER)) {
             return Err("a timestamp of 0".into());
         }
         let group_invites = group_invites.map(GroupInvites::from);
-        if group_invites == Some(GroupInvites::Everyone) {
+        if group_invites == Some(GroupInvites::Everyone) && external_id.is_none() {
             return Err("the default of group invitations is stored".into());
         }
         let [last_seen_at, deleted_at] = [last_seen_at, deleted_at].map(|at| at.filter(|at| *at != NEVER));
         Ok(Self {
             user_id: row.user_id,
             phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
+            external_id: external_id.map(ExternalId::try_from).transpose()?,
             display_name: DisplayName::from_stored(row.display_name.into_owned())?,
             presence_visibility: row.presence_visibility.into(),
             group_invites: group_invites.unwrap_or_default(),

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use domain::{PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use domain::{ExternalId, PhoneNumber, Timestamp, User, UserId};
 use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use super::MemoryStore;
@@ -19,31 +19,26 @@ impl UserReader for MemoryStore {
             phone_numbers.iter().map(user).collect()
         }))
     }
+
+    async fn by_external_id(&self, issuer: &str, external_id: &ExternalId) -> Result<Option<User>, StoreError> {
+        let key = UserKey::External { issuer: issuer.to_owned(), subject: external_id.clone() };
+        Ok(self.transaction(|state| {
+            let user = state.users.get(state.user_keys.get(&key)?)?;
+            Some(user).filter(|user| user.deleted_at.is_none()).cloned()
+        }))
+    }
 }
 
 #[async_trait]
 impl UserWriter for MemoryStore {
     async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
         Ok(self.transaction(|state| {
-            let known = state.user_keys.get(&key).and_then(|user_id| state.users.get(user_id));
+            let known = state.user_keys.get(&key).and_then(|user_id| state.users.get_mut(user_id));
             if let Some(user) = known.filter(|user| user.is_of_proof(new.proven_at)) {
+                user.external_id = key.missing_external_id(user).or(user.external_id.take());
                 return (user.clone(), false);
             }
-            let phone_number = match &key {
-                UserKey::Phone(phone_number) => Some(phone_number.clone()),
-                UserKey::External { .. } => None,
-            };
-            let user = User {
-                user_id: new.user_id,
-                phone_number,
-                display_name: new.display_name,
-                presence_visibility: PresenceVisibility::default(),
-                group_invites: new.group_invites,
-                created_at: new.created_at,
-                updated_at: new.created_at,
-                last_seen_at: None,
-                deleted_at: None,
-            };
+            let user = new.into_user(&key);
             state.user_keys.insert(key, user.user_id);
             state.users.insert(user.user_id, user.clone());
             (user, true)

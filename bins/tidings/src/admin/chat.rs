@@ -42,7 +42,7 @@ pub(crate) enum ChatAdminCommand {
     /// member.
     RemoveMember {
         chat_id: ChatId,
-        /// The member's id, or their phone number.
+        /// The member's id, phone number, or id at the identity provider.
         user: String,
         /// Skips the confirmation prompt.
         #[arg(long)]
@@ -55,7 +55,7 @@ pub(crate) enum ChatAdminCommand {
     /// The previous owner becomes an admin.
     SetOwner {
         chat_id: ChatId,
-        /// The member's id, or their phone number.
+        /// The member's id, phone number, or id at the identity provider.
         user: String,
         /// Skips the confirmation prompt.
         #[arg(long)]

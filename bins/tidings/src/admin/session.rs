@@ -14,7 +14,7 @@ use super::{AdminArgs, AdminConnection};
 pub(crate) enum SessionCommand {
     /// Lists the devices that a user is signed in on.
     List {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         #[command(flatten)]
         admin: AdminArgs,
@@ -24,7 +24,7 @@ pub(crate) enum SessionCommand {
     /// Tokens are invalid at once, and sockets close within a second. A person who still has the phone can sign
     /// in again. Example: tidings admin session revoke +14155550101 --all
     Revoke {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         /// The session, as `tidings admin session list` shows it.
         #[arg(required_unless_present = "all")]

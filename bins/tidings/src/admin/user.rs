@@ -19,11 +19,12 @@ use super::{AdminArgs, AdminConnection};
 pub(crate) enum UserCommand {
     /// Finds the user of a phone number or an id.
     ///
-    /// The store has no index on names, so a search by name is not possible.
+    /// Users of an identity provider are found by their id there, the subject of their tokens. The store has no index on
+    /// names, so a search by name is not possible.
     ///
     /// Example: tidings admin user find +14155550101
     Find {
-        /// A phone number, or the id of a user, session or connection.
+        /// A phone number, the id of a user, session or connection, or the id of a user at the identity provider.
         what: String,
         #[command(flatten)]
         admin: AdminArgs,
@@ -32,7 +33,7 @@ pub(crate) enum UserCommand {
     ///
     /// For an account in deletion it also shows the number of chats still to leave.
     Show {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         #[command(flatten)]
         admin: AdminArgs,
@@ -52,7 +53,7 @@ pub(crate) enum UserCommand {
     },
     /// Changes the display name of a user.
     Rename {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         /// The new display name.
         name: String,
@@ -65,7 +66,7 @@ pub(crate) enum UserCommand {
     /// stay, and are valid again after `tidings admin user resume`. Example: tidings admin user suspend +14155550101
     /// --reason spam
     Suspend {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         /// The reason, for operators: the user does not see it.
         #[arg(long)]
@@ -78,7 +79,7 @@ pub(crate) enum UserCommand {
     },
     /// Ends the suspension of a user.
     Resume {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         #[command(flatten)]
         admin: AdminArgs,
@@ -88,7 +89,7 @@ pub(crate) enum UserCommand {
     /// Includes tokens of an external identity provider, by their claim `iat`. Sockets close within a second. The user
     /// can sign in again.
     SignOut {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         /// Skips the confirmation prompt.
         #[arg(long)]
@@ -101,7 +102,7 @@ pub(crate) enum UserCommand {
     /// Sockets of the user close within a second; clients with another token reconnect. Example: tidings admin user
     /// revoke-token user_… 7f1c… --hours 12
     RevokeToken {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         /// The id of the token. Never the token itself.
         token_id: String,
@@ -117,7 +118,7 @@ pub(crate) enum UserCommand {
     /// document that users get from GET /api/v1/users/me/export. It includes message contents, and the audit trail
     /// records the export. Example: tidings admin user export +14155550101 --output ada.json
     Export {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         /// The file to write [default: standard output]
         #[arg(long, short, value_name = "FILE")]
@@ -132,7 +133,7 @@ pub(crate) enum UserCommand {
     /// from `Deleted account`, unless --erase-messages is given. The deletion resumes after a crash; `tidings admin
     /// user show` shows its progress.
     Delete {
-        /// The user's id, or their phone number.
+        /// The user's id, phone number, or id at the identity provider.
         user: String,
         /// Expires the user's messages at once, in chats where they are still a member.
         #[arg(long)]
@@ -208,7 +209,11 @@ async fn find(what: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let answer = admin.search(what).await?;
     let found = elements(&answer["results"]).iter().find(|found| found["user_id"].is_string());
     admin.print(&answer, || match found {
-        Some(found) => outln!("{}", row(found, ["user_id", "display_name"]).join("  ")),
+        Some(found) => {
+            let mut fields = row(found, ["user_id", "display_name"]).to_vec();
+            fields.extend(found["external_id"].as_str().map(str::to_owned));
+            outln!("{}", fields.join("  "));
+        }
         None => outln!("no user is found by `{what}`"),
     })?;
     Ok(if found.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -220,6 +225,9 @@ async fn show(user: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     admin.print(&answer, || {
         let [name, since, seen] = row(&answer, ["display_name", "created_at", "last_seen_at"]);
         outln!("{user_id}  {name}  since {since}  last seen {seen}");
+        if let Some(external_id) = answer["external_id"].as_str() {
+            outln!("id at the identity provider: {external_id}");
+        }
         if let Some(deleted_at) = answer["deleted_at"].as_str() {
             match &answer["deletion"] {
                 Value::Null => outln!("the account was deleted at {deleted_at}"),
@@ -323,13 +331,13 @@ pub(super) fn confirm(yes: bool, what: &str) -> anyhow::Result<()> {
 }
 
 impl AdminConnection {
-    /// Looks up an id or a phone number.
+    /// Looks up an id, a phone number, or an id at the identity provider.
     async fn search(&self, what: &str) -> anyhow::Result<Value> {
         let url = Url::parse_with_params("http://admin/search", [("q", what)])?;
         self.call(Method::GET, &format!("/search?{}", url.query().unwrap_or_default()), None).await
     }
 
-    /// Resolves an id or a phone number to a user.
+    /// Resolves an id, a phone number, or an id at the identity provider to a user.
     pub(super) async fn user(&self, text: &str) -> anyhow::Result<UserId> {
         if let Ok(user_id) = text.parse() {
             return Ok(user_id);
@@ -337,7 +345,10 @@ impl AdminConnection {
         let answer = self.search(text).await?;
         match elements(&answer["results"]).iter().find_map(|found| found["user_id"].as_str()) {
             Some(user_id) => Ok(user_id.parse()?),
-            None => bail!("there is no user `{text}`; name an id like user_… or a phone number like +14155550101"),
+            None => bail!(
+                "there is no user `{text}`; name an id like user_…, a phone number like +14155550101, or the user's id at \
+                 the identity provider"
+            ),
         }
     }
 }

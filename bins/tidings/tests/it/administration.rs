@@ -122,7 +122,7 @@ async fn users_are_found_shown_made_and_renamed(server: &TestServer) {
         .refused(
             &["admin", "user", "show", "+14155550198"],
             expect![[r#"
-        error: there is no user `+14155550198`; name an id like user_… or a phone number like +14155550101
+        error: there is no user `+14155550198`; name an id like user_…, a phone number like +14155550101, or the user's id at the identity provider
     "#]],
         )
         .await;

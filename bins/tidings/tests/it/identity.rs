@@ -6,8 +6,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::issuer::IssuerServer;
+use crate::issuer::{Issuer, IssuerServer};
 use crate::rules::rules;
+use crate::webhook::{said, tidings};
 
 rules!(
     on crate::issuer::IssuerServer::start(&crate::identity::SETTINGS);
@@ -80,6 +81,72 @@ async fn the_name_of_the_issuer_wins_and_users_cannot_rename_themselves(
     for url in &urls {
         assert_eq!(name_with(url, &first).await, "Ann Andersson", "an older token does not bring the old name back");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_subject_of_the_issuer_is_shown_to_the_user_and_to_operators_alone() {
+    let issuer = Issuer::start().await;
+    let server = issuer.server(&[]).await;
+    let (url, subject) = (server.base_url(), "ann/42@shop.example");
+    let ann = issuer.token("JWT", json!({ "sub": subject, "name": "Ann" }));
+    let bob = issuer.token("JWT", json!({ "sub": "bob", "name": "Bob" }));
+    let (_, me) = call(&url, Method::GET, "/users/me", &ann, Value::Null).await;
+    assert_eq!(me["data"]["external_id"], subject, "{me}");
+    let ann_id = me["data"]["user_id"].as_str().unwrap();
+    let (_, export) = call(&url, Method::GET, "/users/me/export", &ann, Value::Null).await;
+    assert_eq!(export["data"]["user"]["external_id"], subject, "{export}");
+    let phone_user = server.sign_up("Dee").await;
+    assert_eq!(phone_user.get("/users/me").await.data(200).get("external_id"), None);
+
+    // Everything that Bob can see of Ann.
+    let group = json!({ "type": "group", "name": "Shop", "member_ids": [ann_id] });
+    let (status, chat) = call(&url, Method::POST, "/chats", &bob, group).await;
+    assert_eq!(status, 201, "{chat}");
+    let chat_id = chat["data"]["chat_id"].as_str().unwrap();
+    let message = json!({ "client_message_id": uuid::Uuid::new_v4(), "content": "Hello" });
+    let (status, sent) = call(&url, Method::POST, &format!("/chats/{chat_id}/messages"), &bob, message).await;
+    assert_eq!(status, 201, "{sent}");
+    call(&url, Method::PUT, &format!("/contacts/{ann_id}"), &bob, json!({})).await;
+    for path in [
+        format!("/users/{ann_id}"),
+        format!("/users/{ann_id}/presence"),
+        "/contacts".to_owned(),
+        "/chats".to_owned(),
+        format!("/chats/{chat_id}"),
+        format!("/chats/{chat_id}/receipts"),
+        "/users/me/export".to_owned(),
+    ] {
+        let (status, body) = call(&url, Method::GET, &path, &bob, Value::Null).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        let shows_ann = body.to_string();
+        let is_of_ann = !["/chats", "/users/me/export"].contains(&&*path) && !path.ends_with("presence");
+        assert!(shows_ann.contains(ann_id) || !is_of_ann, "{path} is about Ann: {body}");
+        assert!(!shows_ann.contains(subject), "{path}: {body}");
+    }
+
+    let found = tidings(&server, &["admin", "user", "find", subject]).await;
+    assert_eq!(said(&found), format!("{ann_id}  Ann  {subject}\n"));
+    let found = tidings(&server, &["admin", "user", "find", ann_id]).await;
+    assert_eq!(said(&found), format!("{ann_id}  Ann  {subject}\n"));
+    let shown = tidings(&server, &["admin", "user", "show", subject]).await;
+    assert!(said(&shown).contains(&format!("id at the identity provider: {subject}\n")), "{shown:?}");
+    let unknown = tidings(&server, &["admin", "user", "find", "ann"]).await;
+    assert_eq!((unknown.status.code(), said_anyway(&unknown)), (Some(1), "no user is found by `ann`\n"));
+    let trail = std::fs::read_to_string(server.data_dir().join("admin-audit.jsonl")).unwrap();
+    assert!(trail.contains("an external id") && trail.contains(ann_id), "{trail}");
+    assert!(!trail.contains(subject), "{trail}");
+
+    let deleted = tidings(&server, &["admin", "user", "delete", subject, "--yes"]).await;
+    assert!(deleted.status.success(), "{deleted:?}");
+    let gone = tidings(&server, &["admin", "user", "find", subject]).await;
+    assert_eq!(gone.status.code(), Some(1), "the id of a deleted account finds nobody");
+    let shown = tidings(&server, &["admin", "user", "show", ann_id, "--json"]).await;
+    assert!(!said(&shown).contains(subject), "{shown:?}");
+}
+
+/// The standard output of a command with any exit code.
+fn said_anyway(output: &std::process::Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
 }
 
 async fn tokens_for_another_purpose_or_client_are_refused(IssuerServer { issuer, server }: &IssuerServer) {

@@ -101,8 +101,9 @@ async fn the_first_token_of_a_user_of_an_issuer_is_a_security_event() {
     }
     let (events, text) = events(server, &file).await;
     assert_eq!(facts(&events), [["sign_in", "success", "new_external_user"]; 2], "{text}");
-    for (event, user_id) in events.iter().zip(&user_ids) {
+    for ((event, user_id), subject) in events.iter().zip(&user_ids).zip(["ann", "bob"]) {
         assert_eq!((&event["user_id"], &event["address"]), (user_id, &json!("127.0.0.1")), "{text}");
+        assert_eq!(event["external_id"], subject, "{text}");
         assert_eq!(event["session_id"], Value::Null, "the issuer has the session");
     }
     assert_eq!(user_ids[0], user_ids[2]);

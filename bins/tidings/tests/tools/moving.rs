@@ -97,7 +97,7 @@ async fn one_machine() -> (TestServer, MovedUsers, Vec<Value>) {
     let seen = seen(&alone, &scene.bob.access_token, &scene).await;
     assert_eq!(alone.stop().await.0.code(), Some(0));
     let store = open(&alone.data_dir());
-    let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: "carl".to_owned() };
+    let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: "carl".parse().unwrap() };
     let display_name = "Carl".to_owned().try_into().unwrap();
     let carl = NewUser {
         user_id: RandomIds.ulid().into(),

@@ -1199,6 +1199,8 @@ export interface components {
         Data_Me: {
             /** @description A user as they see themselves. */
             data: components["schemas"]["User"] & {
+                /** @description The user's id at the identity provider; absent for users of a phone number. Other users do not see it. */
+                external_id?: string;
                 /** @description The users who may add the user to a group at once. Others can only invite the user. */
                 group_invites: components["schemas"]["GroupInvites"];
                 /** @description Absent for users who authenticate with another system's tokens. */
@@ -1662,6 +1664,8 @@ export interface components {
         };
         /** @description A user as they see themselves. */
         Me: components["schemas"]["User"] & {
+            /** @description The user's id at the identity provider; absent for users of a phone number. Other users do not see it. */
+            external_id?: string;
             /** @description The users who may add the user to a group at once. Others can only invite the user. */
             group_invites: components["schemas"]["GroupInvites"];
             /** @description Absent for users who authenticate with another system's tokens. */

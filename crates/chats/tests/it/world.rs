@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::connect_info::MockConnectInfo;
 use axum::http::{HeaderMap, Method, Request};
-use domain::{DeviceId, PhoneNumber, PresenceView, PushDevice, PushTarget, Timestamp, User, UserId};
+use domain::{DeviceId, ExternalId, PhoneNumber, PresenceView, PushDevice, PushTarget, Timestamp, User, UserId};
 use ingest::Ingester;
 use memory::{ManualClock, MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds};
 use ports::{
@@ -436,6 +436,10 @@ impl UserReader for Hanging {
     async fn by_phone(&self, _: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
         std::future::pending().await
     }
+
+    async fn by_external_id(&self, _: &str, _: &ExternalId) -> Result<Option<User>, StoreError> {
+        std::future::pending().await
+    }
 }
 
 /// A store that is unavailable.
@@ -448,6 +452,10 @@ impl UserReader for UnavailableUserReader {
     }
 
     async fn by_phone(&self, _: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
+        Err(StoreError::unavailable("table users-7 of host db-3 is away"))
+    }
+
+    async fn by_external_id(&self, _: &str, _: &ExternalId) -> Result<Option<User>, StoreError> {
         Err(StoreError::unavailable("table users-7 of host db-3 is away"))
     }
 }

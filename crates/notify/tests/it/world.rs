@@ -47,7 +47,7 @@ impl World {
     }
 
     pub(crate) async fn user(&self, name: &str) -> UserId {
-        let key = UserKey::External { issuer: "test".to_owned(), subject: name.to_owned() };
+        let key = UserKey::External { issuer: "test".to_owned(), subject: name.parse().unwrap() };
         let display_name = name.to_owned().try_into().unwrap();
         let new = NewUser {
             user_id: self.ids.ulid().into(),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Body, ChatId, ContentType, GroupInvites, PhoneNumber, PresenceView, PresenceVisibility, Timestamp, User, UserId,
+    Body, ChatId, ContentType, ExternalId, GroupInvites, PhoneNumber, PresenceView, PresenceVisibility, Timestamp,
+    User, UserId,
 };
 use memory::{MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
@@ -111,6 +112,10 @@ impl UserReader for CorruptUserStore {
     async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
         self.store.by_phone(phone_numbers).await
     }
+
+    async fn by_external_id(&self, issuer: &str, external_id: &ExternalId) -> Result<Option<User>, StoreError> {
+        self.store.by_external_id(issuer, external_id).await
+    }
 }
 
 #[async_trait]
@@ -207,7 +212,7 @@ impl World {
             created_at: self.clock.now(),
             proven_at: self.clock.now(),
         };
-        let key = UserKey::External { issuer: "test".to_owned(), subject: user_id.to_string() };
+        let key = UserKey::External { issuer: "test".to_owned(), subject: user_id.to_string().try_into().unwrap() };
         self.store.find_or_create(key, new).await.unwrap();
         self.set_visibility(user_id, visibility).await;
         user_id

@@ -32,6 +32,10 @@ pub struct Me {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub phone_number: Option<Sensitive>,
+    /// The user's id at the identity provider; absent for users of a phone number. Other users do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub external_id: Option<Sensitive>,
     #[schema(value_type = schema::PresenceVisibility)]
     pub presence_visibility: PresenceVisibility,
     /// The users who may add the user to a group at once. Others can only invite the user.
@@ -48,6 +52,7 @@ impl From<&domain::User> for Me {
         Self {
             user: user.into(),
             phone_number: user.phone_number.as_ref().map(|number| number.as_str().into()),
+            external_id: user.external_id.as_ref().map(|external_id| external_id.as_str().into()),
             presence_visibility: user.presence_visibility,
             group_invites: user.group_invites,
             updated_at: user.updated_at,

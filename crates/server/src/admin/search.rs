@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::{Extension, Query, State};
-use domain::{ChatId, ConnectionId, MessageId, PhoneNumber, SessionId, User, UserId};
+use domain::{ChatId, ConnectionId, ExternalId, MessageId, PhoneNumber, SessionId, User, UserId};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,20 +43,48 @@ impl Wanted {
 
 /// Finds the object that an id or a phone number stands for. Names are not searchable, because the store has no index
 /// on them.
+///
+/// With an identity provider, any text may be the id of a user there. It is looked up if nothing else has that id, because
+/// the forms of ids are those of this service.
 pub(super) async fn search(
     State(admin): State<AdminState>,
     Query(SearchQuery { q }): Query<SearchQuery>,
 ) -> Result<(Extension<AuditedRequest>, Json<Value>), AdminError> {
     let records = admin.records()?;
-    let wanted = Wanted::parse(q.trim()).ok_or_else(|| {
+    let q = q.trim();
+    let wanted = Wanted::parse(q);
+    let external_id = records.auth.external_issuer().zip(q.parse::<ExternalId>().ok());
+    if wanted.is_none() && external_id.is_none() {
         let message = "`q` is none of: the id of a user, chat, message, session or connection; a phone number like \
                        +14155550101";
-        AdminError::new(ErrorCode::ValidationError, message)
-    })?;
-    // The trail has no phone numbers: it names the user that was found.
-    let asked = if matches!(wanted, Wanted::Phone(_)) { "a phone number" } else { q.trim() };
+        return Err(AdminError::new(ErrorCode::ValidationError, message));
+    }
+    // The trail has no phone numbers and no ids of other systems: it names the user that was found.
+    let asked = match wanted {
+        Some(Wanted::Phone(_)) => "a phone number",
+        Some(_) => q,
+        None => "an external id",
+    };
     let mut audited = json!({ "q": asked });
-    let found = match wanted {
+    let mut found = match wanted {
+        Some(wanted) => object(&admin, records, wanted).await?,
+        None => None,
+    };
+    if found.is_none()
+        && let Some((issuer, external_id)) = external_id
+    {
+        found = records.users.by_external_id(issuer, &external_id).await?.map(|user| user_found(&user));
+    }
+    if let Some(user_id) = found.as_ref().and_then(|found| found.get("user_id")) {
+        audited["user_id"] = user_id.clone();
+    }
+    let results = json!({ "results": found.into_iter().collect::<Vec<_>>() });
+    Ok((Extension(AuditedRequest(audited)), Json(results)))
+}
+
+/// The body of the object, if it exists.
+async fn object(admin: &AdminState, records: &Records, wanted: Wanted) -> Result<Option<Value>, AdminError> {
+    Ok(match wanted {
         Wanted::User(user_id) => records.users.users(&[user_id]).await?.pop().flatten().map(|user| user_found(&user)),
         Wanted::Phone(phone) => {
             let user = records.users.by_phone(std::slice::from_ref(&phone)).await?.pop().flatten();
@@ -93,7 +121,7 @@ pub(super) async fn search(
                 None => None,
             }
         }
-        Wanted::Connection(connection_id) => match routes::connection(&admin, connection_id).await? {
+        Wanted::Connection(connection_id) => match routes::connection(admin, connection_id).await? {
             Some(route) => Some(json!({
                 "kind": "connection",
                 "connection_id": connection_id,
@@ -105,16 +133,15 @@ pub(super) async fn search(
             })),
             None => None,
         },
-    };
-    if let Some(user_id) = found.as_ref().and_then(|found| found.get("user_id")) {
-        audited["user_id"] = user_id.clone();
-    }
-    let results = json!({ "results": found.into_iter().collect::<Vec<_>>() });
-    Ok((Extension(AuditedRequest(audited)), Json(results)))
+    })
 }
 
 fn user_found(user: &User) -> Value {
-    json!({ "kind": "user", "user_id": user.user_id, "display_name": user.display_name.as_str() })
+    let mut found = json!({ "kind": "user", "user_id": user.user_id, "display_name": user.display_name.as_str() });
+    if let Some(external_id) = &user.external_id {
+        found["external_id"] = external_id.as_str().into();
+    }
+    found
 }
 
 async fn name(records: &Records, user_id: UserId) -> Result<Option<String>, AdminError> {

@@ -1,7 +1,7 @@
 use auth::Revoke;
 use axum::Json;
 use axum::extract::{Path, State};
-use domain::{ChatId, Member, SessionId, User, UserId};
+use domain::{ChatId, ExternalId, Member, SessionId, User, UserId};
 use ports::{MessageDisposition, Principal, UnreadQuery};
 use protocol::ErrorCode;
 use serde_json::{Value, json};
@@ -41,6 +41,7 @@ pub(super) async fn user(State(admin): State<AdminState>, Path(id): Path<String>
     Ok(Json(json!({
         "user_id": user.user_id,
         "display_name": user.display_name.as_str(),
+        "external_id": user.external_id.as_ref().map(ExternalId::as_str),
         "created_at": user.created_at,
         "last_seen_at": user.last_seen_at,
         "deleted_at": user.deleted_at,

@@ -7,7 +7,7 @@ import { Badge, Moment } from "../parts/facts";
 import { Empty, sentence } from "../parts/shown";
 import { go, href } from "../route";
 
-/** The result of a search. The query is not in the address, because it may be a phone number. */
+/** The result of a search. The query is not in the address, because it may be a phone number or the id of a user elsewhere. */
 type Search =
   | { state: "none" }
   | { state: "looking" }
@@ -16,7 +16,7 @@ type Search =
 
 const search = signal<Search>({ state: "none" });
 
-/** Finds the object of an id or a phone number. A user, chat or message is shown at once. */
+/** Finds the object of an id, a phone number, or an id at the identity provider. A user, chat or message is shown at once. */
 export async function lookFor(text: string): Promise<void> {
   search.value = { state: "looking" };
   go({ view: "search" });
@@ -49,8 +49,8 @@ function Results() {
     case "none":
       return (
         <Empty>
-          Look for the id of a user, chat, message, session or connection, or for a phone number like +14155550101. To
-          answer “where is my message?”, look for its <code>msg_…</code>, or open the chat and find it in the
+          Look for the id of a user, chat, message, session or connection, for a phone number like +14155550101, or for
+          the id of a user at your identity provider. To answer “where is my message?”, look for its <code>msg_…</code>, or open the chat and find it in the
           timeline.
         </Empty>
       );

@@ -25,6 +25,9 @@ export function User({ id }: { id: string }) {
           <Facts
             of={[
               ["User", <Id id={user.user_id} />],
+              ...(user.external_id === null
+                ? []
+                : [["Id at the identity provider", <Id id={user.external_id} />] as [string, ComponentChildren]]),
               ["Signed up", <Moment at={user.created_at} />],
               ...(user.restrictions.suspended_since === null
                 ? []

@@ -171,6 +171,7 @@ pub(super) fn ada(presence_visibility: PresenceVisibility) -> Me {
     Me {
         user: User { user_id: story::ada(), display_name: "Ada".to_owned(), created_at: story::morning() },
         phone_number: Some(story::ADA_PHONE.into()),
+        external_id: None,
         presence_visibility,
         group_invites: GroupInvites::Everyone,
         updated_at: story::morning(),

@@ -73,6 +73,8 @@ pub(super) struct ExportUserRow {
     user_id: UserId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     phone_number: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    external_id: Option<String>,
     display_name: String,
     presence_visibility: PresenceVisibility,
     #[serde(default, skip_serializing_if = "admits_everyone")]
@@ -364,6 +366,7 @@ impl From<&Moved> for ExportLine {
             Moved::User(user) => Self::User(ExportUserRow {
                 user_id: user.user_id,
                 phone_number: user.phone_number.as_ref().map(|number| number.as_str().to_owned()),
+                external_id: user.external_id.as_ref().map(|external_id| external_id.as_str().to_owned()),
                 display_name: user.display_name.as_str().to_owned(),
                 presence_visibility: user.presence_visibility,
                 group_invites: user.group_invites,
@@ -474,7 +477,7 @@ impl From<&Moved> for ExportLine {
 fn user_key_row(key: &UserKey, user_id: UserId) -> ExportUserKeyRow {
     let (phone_number, issuer, subject) = match key {
         UserKey::Phone(number) => (Some(number.as_str().to_owned()), None, None),
-        UserKey::External { issuer, subject } => (None, Some(issuer.clone()), Some(subject.clone())),
+        UserKey::External { issuer, subject } => (None, Some(issuer.clone()), Some(subject.as_str().to_owned())),
     };
     ExportUserKeyRow { user_id, phone_number, issuer, subject }
 }

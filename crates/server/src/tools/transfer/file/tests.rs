@@ -28,6 +28,7 @@ fn rows() -> Vec<Moved> {
     let user = User {
         user_id: ann,
         phone_number: Some("+14155550101".parse().unwrap()),
+        external_id: None,
         display_name: text("Ann \"the\" \u{1f600}"),
         presence_visibility: PresenceVisibility::Nobody,
         group_invites: GroupInvites::Everyone,
@@ -37,9 +38,11 @@ fn rows() -> Vec<Moved> {
         deleted_at: Some(at(3)),
     };
     let bare = User { user_id: bob, phone_number: None, last_seen_at: None, deleted_at: None, ..user.clone() };
+    let external_id = Some("bob".parse().unwrap());
+    let linked = User { external_id, ..bare.clone() };
     let asked = User { group_invites: GroupInvites::Contacts, ..bare.clone() };
     let invitation = Invitation::new(chat_id, ann, bob, at(2));
-    let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".to_owned() };
+    let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".parse().unwrap() };
     let session = Session {
         session_id: SessionId::from_bytes([6; 16]),
         user_id: ann,
@@ -126,6 +129,7 @@ fn rows() -> Vec<Moved> {
         Moved::User(user),
         Moved::User(bare),
         Moved::User(asked),
+        Moved::User(linked),
         Moved::UserKey { key: UserKey::Phone("+14155550101".parse().unwrap()), user_id: ann },
         Moved::UserKey { key: external, user_id: bob },
         Moved::Contact { user_id: ann, contact_id: bob },
@@ -229,7 +233,7 @@ fn lines_have_the_documented_format() {
     let counts = counts.replace(r#""message""#, "\n\"message\"");
     expect![[r#"
         {"kind":"trailer","row":{"rows":{"block":1,"chat":4,"contact":1,"invitation":2,"member":2,
-        "message":4,"pair":1,"passkey":2,"push_device":2,"reactions":1,"restriction":2,"send":1,"session":3,"update":2,"user":3,"user_key":2},""#]]
+        "message":4,"pair":1,"passkey":2,"push_device":2,"reactions":1,"restriction":2,"send":1,"session":3,"update":2,"user":4,"user_key":2},""#]]
     .assert_eq(&counts);
 }
 

@@ -22,9 +22,6 @@ use super::{
     ExportUserRow,
 };
 
-/// Most bytes in the subject of an external identity provider's token.
-const SUBJECT_BYTES_MAX: usize = 255;
-
 impl ExportLine {
     /// The row of a line.
     pub(in crate::tools::transfer) fn moved(self) -> anyhow::Result<Moved> {
@@ -56,6 +53,7 @@ impl ExportUserRow {
         Ok(Moved::User(User {
             user_id: self.user_id,
             phone_number: self.phone_number.map(|number| number.parse()).transpose()?,
+            external_id: self.external_id.map(|external_id| external_id.try_into()).transpose()?,
             display_name: DisplayName::from_stored(self.display_name)?,
             presence_visibility: self.presence_visibility,
             group_invites: self.group_invites,
@@ -72,13 +70,8 @@ impl ExportUserKeyRow {
         let key = match (self.phone_number, self.issuer, self.subject) {
             (Some(number), None, None) => UserKey::Phone(number.parse()?),
             (None, Some(issuer), Some(subject)) => {
-                let len = subject.len();
-                ensure!(
-                    (1..=SUBJECT_BYTES_MAX).contains(&len),
-                    "`subject` has {len} bytes, limit is {SUBJECT_BYTES_MAX}"
-                );
                 ensure!(!issuer.is_empty(), "`issuer` is empty");
-                UserKey::External { issuer, subject }
+                UserKey::External { issuer, subject: subject.try_into().context("`subject`")? }
             }
             _ => bail!("a key is a `phone_number`, or an `issuer` and a `subject`"),
         };

@@ -135,10 +135,7 @@ impl<K: Keys> KeyFile<K> {
         file.sync_all()?;
         fs::rename(&temporary, &self.path)?;
         // The rename is durable only after the directory is synced too.
-        match self.path.parent() {
-            Some(directory) => File::open(directory)?.sync_all(),
-            None => Ok(()),
-        }
+        File::open(directory_of(&self.path))?.sync_all()
     }
 
     /// The error for a readable file that does not hold valid keys.
@@ -149,6 +146,11 @@ impl<K: Keys> KeyFile<K> {
     fn io(&self, action: &'static str, source: io::Error) -> KeyFileError {
         KeyFileError::Io { action, path: self.path.clone(), source }
     }
+}
+
+/// The directory that a file is in. That of a bare name is the current one.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -181,6 +183,13 @@ mod tests {
         }
         let text = fs::read_to_string(directory.path().join("secret.json")).unwrap();
         assert_eq!(text, "{\n  \"version\": 3,\n  \"secret\": \"b3RoZXI\"\n}");
+    }
+
+    #[test]
+    fn a_file_without_a_directory_is_in_the_current_one() {
+        for (path, directory) in [("operators.json", "."), ("./a", "."), ("keys/a", "keys"), ("/data/a", "/data")] {
+            assert_eq!(directory_of(Path::new(path)), Path::new(directory), "{path}");
+        }
     }
 
     #[test]

@@ -29,17 +29,20 @@ impl Kafka {
         Self::start_engine(Tansu { advertised: Some(proxy), ..Tansu::default() }).await
     }
 
-    /// Restarts the broker, which from then on accepts only clients that authenticate themselves as this user, by
-    /// SCRAM-SHA-512.
+    /// Restarts the broker, which from then on accepts only clients that authenticate themselves as one of these users,
+    /// by SCRAM-SHA-512.
     ///
     /// # Panics
-    /// If the user cannot be created.
-    pub async fn require_user(&mut self, name: &str, password: &str) {
-        let mut create = program::command(Program::Tansu);
-        create.args(["user", "create", "--broker", &format!("tcp://{}", self.bootstrap()), name, password]);
-        create.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = tokio::process::Command::from(create).output().await.expect("a program that is there can be run");
-        assert!(output.status.success(), "the user `{name}` cannot be created: {output:?}");
+    /// If a user cannot be created.
+    pub async fn require_users(&mut self, users: &[(&str, &str)]) {
+        for (name, password) in users {
+            let mut create = program::command(Program::Tansu);
+            create.args(["user", "create", "--broker", &format!("tcp://{}", self.bootstrap()), name, password]);
+            create.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let created = tokio::process::Command::from(create).output().await;
+            let output = created.expect("a program that is there can be run");
+            assert!(output.status.success(), "the user `{name}` cannot be created: {output:?}");
+        }
         self.stop().await;
         self.engine.requires_authentication = true;
         self.start_again().await;

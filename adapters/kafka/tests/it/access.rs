@@ -56,7 +56,7 @@ impl SecureBroker {
         let address = format!("localhost:{}", listener.local_addr().unwrap().port());
         let mut broker = Kafka::start_behind(address.clone()).await;
         let tls = TlsProxy::start(listener, &authority.issue(), ([127, 0, 0, 1], broker.port()).into());
-        broker.require_user(Self::USER, Self::PASSWORD).await;
+        broker.require_users(&[(Self::USER, Self::PASSWORD)]).await;
         Self { _broker: broker, _tls: tls, authority, address }
     }
 

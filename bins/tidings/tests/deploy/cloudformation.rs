@@ -5,11 +5,11 @@ use expect_test::expect_file;
 use serde_json::Value;
 
 use crate::container::image_environment;
-use crate::shipped::{ContainerRoot, DeployedTables, ShippedProcess, secret};
+use crate::shipped::{ContainerRoot, DeployedEngines, DeployedTables, ShippedProcess, secret};
 use crate::stack::Stack;
 use crate::{root, said};
 
-/// Parameters for which these tests have a service, or none listens.
+/// The required parameters. Nothing listens at these addresses; a test with engines sets its own.
 const PARAMETERS: [(&str, &str); 9] = [
     ("LoadBalancerNetworks", "127.0.0.0/8"),
     ("KafkaBrokers", "127.0.0.1:1"),
@@ -55,7 +55,8 @@ fn secret_value(value_from: &str) -> String {
         ("rpc", "callers") => secret("rpc.callers"),
         ("rpc", role) => secret(&format!("rpc.{role}.secret")),
         ("assertion", "api" | "ingest") | ("auth" | "otp" | "webhook", "api") => secret(&format!("{name}.secret")),
-        ("kafka", "ingest" | "fanout" | "api") | ("redis", "") => secret(&format!("{name}.password")),
+        ("kafka", user @ ("ingest" | "fanout" | "api")) => secret(&format!("kafka.{user}.password")),
+        ("redis", "") => secret("redis.password"),
         ("auth" | "assertion" | "otp" | "webhook" | "kafka", "gateway" | "ingest" | "fanout") => String::new(),
         _ => panic!("{value_from}"),
     }
@@ -71,7 +72,7 @@ fn words(list: &Value) -> Vec<String> {
 }
 
 /// Runs the containers of a task in their order: the one that writes the files of secrets, then the service.
-fn start_task(stack: &Stack, role: &str, tables: &DeployedTables) -> (ContainerRoot, ShippedProcess) {
+fn start_task(stack: &Stack, role: &str, platform: &[(String, String)]) -> (ContainerRoot, ShippedProcess) {
     let task = stack.of_role(role, "Task");
     let containers = task["Properties"]["ContainerDefinitions"].as_array().unwrap();
     let container = |name: &str| containers.iter().find(|container| container["Name"] == name).unwrap();
@@ -85,21 +86,39 @@ fn start_task(stack: &Stack, role: &str, tables: &DeployedTables) -> (ContainerR
     let service = container("tidings");
     let mut environment: BTreeMap<String, String> = image_environment();
     environment.extend(pairs(&service["Environment"], "Value"));
-    environment.extend(tables.environment());
+    environment.extend(platform.iter().cloned());
     let environment: Vec<_> = environment.into_iter().collect();
     let process = ShippedProcess::start(&files, &words(&service["Command"]), &environment);
     (files, process)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_of_every_role_start_with_all_parameters_and_can_be_scraped() {
-    let tables = DeployedTables::start().await;
-    let stack = Stack::of(&[&PARAMETERS[..], &MORE[..]].concat());
+async fn tasks_of_every_role_reach_their_engines_deliver_codes_and_push_messages_with_all_parameters() {
+    let engines = DeployedEngines::start().await;
+    let mut codes = engines.code_receiver().await;
+    let own = engines.parameters(&codes);
+    let own = own.each_ref().map(|(name, value)| (*name, &**value));
+    let stack = Stack::of(&[&PARAMETERS[..], &MORE[..], &own[..]].concat());
     assert_eq!(stack.violated_rules(), [""; 0]);
     assert!(stack.has("Monitoring"), "Prometheus is let in");
-    for role in ["Gateway", "Ingest", "Fanout", "Api"] {
-        let (_files, process) = start_task(&stack, role, &tables);
+    let environment = engines.environment();
+    let mut tasks = vec![];
+    for (role, engines) in [
+        ("Gateway", &["redis"][..]),
+        ("Ingest", &["dynamodb", "kafka", "redis"]),
+        ("Fanout", &["dynamodb", "kafka consumer", "redis"]),
+        ("Api", &["dynamodb", "kafka", "redis"]),
+    ] {
+        let (files, process) = start_task(&stack, role, &environment);
         process.check_metrics(true).await;
+        process.check_engines(engines).await;
+        tasks.push((files, process));
+    }
+    let (gateway, api) = (&tasks[0].1, &tasks[3].1);
+    let (ann, bob) = (api.sign_up("Ann", 1, &mut codes).await, api.sign_up("Bob", 2, &mut codes).await);
+    api.check_push(gateway, &ann, &bob).await;
+    for (_, process) in &tasks {
+        process.check_ready().await;
     }
 }
 
@@ -108,7 +127,7 @@ async fn a_task_limits_codes_for_each_client_of_the_load_balancer() {
     let tables = DeployedTables::start().await;
     let stack = Stack::of(&[&PARAMETERS[..], &[("OtpSender", "log")]].concat());
     assert!(!stack.has("Monitoring"), "nobody is let in");
-    let (_files, process) = start_task(&stack, "Api", &tables);
+    let (_files, process) = start_task(&stack, "Api", &tables.environment());
     process.check_metrics(false).await;
     process.check_codes_per_client().await;
     assert_eq!(process.allowed_origin("https://app.example").await.as_deref(), Some("https://app.example"));

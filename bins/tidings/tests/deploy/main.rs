@@ -5,6 +5,7 @@ mod chart;
 mod cloudformation;
 mod container;
 mod pod;
+mod redis_rights;
 mod shipped;
 mod stack;
 mod unit;

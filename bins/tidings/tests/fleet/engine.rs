@@ -129,7 +129,7 @@ impl FleetEngines {
         let address = format!("localhost:{}", listener.local_addr().unwrap().port());
         let mut kafka = Kafka::start_behind(address.clone()).await;
         let tls = TlsProxy::start(listener, &certificate, SocketAddr::from((Ipv4Addr::LOCALHOST, kafka.port())));
-        kafka.require_user(USER, KAFKA_PASSWORD).await;
+        kafka.require_users(&[(USER, KAFKA_PASSWORD)]).await;
 
         let rights = "~* &* -@all +@read +@write +@scripting +@pubsub +@connection +info";
         let user = format!("{USER} on >{REDIS_PASSWORD} {rights}");

@@ -31,6 +31,8 @@ const BOUNDS: PageBounds = PageBounds { count: 10, bytes: 1 << 20 };
 struct ReadProbe {
     store: DynamoStore,
     proxy: FaultyDynamo,
+    /// The prefix of all tables.
+    prefix: String,
     plan: Vec<ReadPlan>,
     compared: BTreeSet<(&'static str, &'static str)>,
     _dynamo: Dynamo,
@@ -53,7 +55,7 @@ impl ReadProbe {
         let store = DynamoStore::new(client, &config, Arc::new(SystemClock), Arc::new(RandomIds));
         // A usage with every kind of read.
         let plan = plan(&usage(&["--expiring", "1"]), &machine(), &prices()).reads;
-        Self { store, proxy, plan, compared: BTreeSet::new(), _dynamo: dynamo }
+        Self { store, proxy, prefix: config.table_prefix, plan, compared: BTreeSet::new(), _dynamo: dynamo }
     }
 
     /// Makes a call of the store, and compares its reads with these rows of the plan: `(table, name)`.
@@ -74,7 +76,7 @@ impl ReadProbe {
     fn compare_row(&mut self, table: &'static str, name: &'static str, reads: &[ObservedRead]) {
         let planned = self.plan.iter().find(|read| (read.table, read.name) == (table, name));
         let planned = planned.unwrap_or_else(|| panic!("the plan has no read `{name}` of {table}"));
-        let of_table: Vec<_> = reads.iter().filter(|read| read.table == format!("tidings_{table}")).collect();
+        let of_table: Vec<_> = reads.iter().filter(|read| read.table == format!("{}{table}", self.prefix)).collect();
         assert!(!of_table.is_empty(), "`{name}` of {table} is no read of it: {reads:?}");
         for read in of_table {
             let requested = if read.is_strong { Consistency::Strong } else { Consistency::Eventual };
@@ -269,7 +271,7 @@ async fn every_read_of_the_plan_is_requested_as_consistent_as_planned() {
         .await;
     // The feed is read once a second.
     let deadline = Instant::now() + Duration::from_secs(20);
-    let is_query = |read: &ObservedRead| read.table == "tidings_restrictions";
+    let is_query = |read: &ObservedRead| read.table.ends_with("restrictions");
     let feed = loop {
         probe.proxy.observed_reads();
         probe.store.restrictions(user_id).await.unwrap();

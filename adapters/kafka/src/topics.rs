@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::EventKind;
 
-use protocol::event::topic;
+use protocol::event::{DEAD_LETTERS_TOPIC, topic};
 
 pub use live::{TopicAspect, TopicDrift, TopicError, apply, diff};
 
@@ -82,7 +82,7 @@ impl Topic {
             Self::Messages => topic(EventKind::Message),
             Self::Members => topic(EventKind::Member),
             Self::Chats => topic(EventKind::Chat),
-            Self::DeadLetters => "dead_letters",
+            Self::DeadLetters => DEAD_LETTERS_TOPIC,
         }
     }
 

@@ -35,6 +35,9 @@ pub const fn topic(kind: EventKind) -> &'static str {
     }
 }
 
+/// The topic of records that no consumer can read, without the prefix of the deployment.
+pub const DEAD_LETTERS_TOPIC: &str = "dead_letters";
+
 /// An event, with its log position if it was read from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventEnvelope<'a> {

@@ -17,6 +17,7 @@ mod server;
 mod thief;
 
 mod crossing;
+mod described;
 mod drills;
 mod encrypted;
 mod fighting;

@@ -1,17 +1,17 @@
-//! The AsyncAPI document of events and notifications: topics of Kafka, and calls to webhooks.
+//! The AsyncAPI document of events, notifications and one-time codes: topics of Kafka, and calls to webhooks.
 
 use domain::{ChatType, Event, EventBody, EventId, EventKind, MembershipChange, Role, Sequence, Ttl};
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::payload::{ChangePayload, MessagePersisted, MessageUpdated};
-use super::{EVENT_VERSION, EventEnvelope, event_type, topic};
+use super::{DEAD_LETTERS_TOPIC, EVENT_VERSION, EventEnvelope, event_type, topic};
 use crate::notification::NotificationBody;
 use crate::{schema, story};
 
 const DESCRIPTION: &str = "\
 What Tidings tells other programs of the service's operator: the records of the Kafka topics of a fleet, and the calls of \
-the two webhooks. Unknown fields, and events of an unknown type, are ignored.
+the three webhooks. Unknown fields, and events of an unknown type, are ignored.
 
 **Order.** `event_number` is the order of the commits of a chat, across all events: 1 for its creation, then one more for \
 each message, each update of a message and each change. Records of one topic and one key are in this order. Between topics, sort by it. A number \
@@ -56,6 +56,11 @@ pub fn events_asyncapi() -> Value {
                 "protocol": "https",
                 "description": "Your server for notifications, `notify.webhook.url`.",
             },
+            "codes": {
+                "host": "codes.example.com",
+                "protocol": "https",
+                "description": "Your server that delivers one-time codes, `auth.otp.webhook_url`.",
+            },
         },
         "channels": channels(&examples),
         "operations": operations(),
@@ -78,9 +83,20 @@ fn channels(examples: &[Example]) -> Value {
         });
         channels.insert(name.to_owned(), channel);
     }
+    let dead_letters = json!({
+        "address": DEAD_LETTERS_TOPIC,
+        "summary": "Records of the other topics that cannot be read as events. Consumers skip them.",
+        "description": "The name begins with `kafka.topic_prefix`, if it is set. Each consumer group that buries a record \
+                        adds one, so the same record may be here more than once.",
+        "servers": [{ "$ref": "#/servers/kafka" }],
+        "messages": Map::from_iter([reference("messages", UNREADABLE_RECORD)]),
+        "bindings": { "kafka": { "topic": DEAD_LETTERS_TOPIC, "bindingVersion": "0.5.0" } },
+    });
+    channels.insert(DEAD_LETTERS_TOPIC.to_owned(), dead_letters);
     for (name, server, message, summary) in [
         ("webhook", "application", "EventDelivery", "The event webhook: every event, one call each."),
         ("notifications", "push", "NotificationDelivery", "The notification webhook: a device to be woken."),
+        ("codes", "codes", "CodeDelivery", "The webhook of one-time codes: a code to be sent to a phone."),
     ] {
         let channel = json!({
             // The path is the one of the configured URL.
@@ -101,9 +117,16 @@ fn operations() -> Value {
             json!({ "action": "send", "channel": { "$ref": format!("#/channels/{channel}") }, "summary": summary });
         operations.insert(format!("publish_{channel}"), operation);
     }
+    let bury = json!({
+        "action": "send",
+        "channel": { "$ref": format!("#/channels/{DEAD_LETTERS_TOPIC}") },
+        "summary": "Keeps a record that cannot be read.",
+    });
+    operations.insert("bury_record".to_owned(), bury);
     for (name, channel, summary) in [
         ("deliver_event", "webhook", "Posts an event. Any 2xx accepts it; other answers are retried."),
         ("notify_device", "notifications", "Posts a notification. 410 deletes the registration of the device."),
+        ("deliver_code", "codes", "Posts a code. Any 2xx accepts it; a failure is tried up to three times in seconds."),
     ] {
         let operation = json!({
             "action": "send",
@@ -174,7 +197,68 @@ fn messages(examples: &[Example]) -> Value {
         "examples": [{ "payload": notification() }],
     });
     messages.insert("NotificationDelivery".to_owned(), notification);
+    let code = json!({
+        "name": "CodeDelivery",
+        "title": "CodeDelivery",
+        "summary": "A call of the webhook of one-time codes.",
+        "headers": {
+            "type": "object",
+            "properties": { "Tidings-Signature": signature },
+            "required": ["Tidings-Signature"],
+        },
+        "payload": { "$ref": "#/components/schemas/OneTimeCode" },
+        "examples": [{ "payload": one_time_code() }],
+    });
+    messages.insert("CodeDelivery".to_owned(), code);
+    messages.insert(UNREADABLE_RECORD.to_owned(), unreadable_record());
     messages.into()
+}
+
+/// The name of the message of the topic of dead letters.
+const UNREADABLE_RECORD: &str = "UnreadableRecord";
+
+fn unreadable_record() -> Value {
+    let number = |description: &str| json!({ "type": "string", "pattern": "^[0-9]+$", "description": description });
+    json!({
+        "name": UNREADABLE_RECORD,
+        "title": UNREADABLE_RECORD,
+        "summary": "A record that cannot be read as an event, with its origin.",
+        "contentType": "application/octet-stream",
+        "headers": {
+            "type": "object",
+            "properties": {
+                "topic": { "type": "string", "description": "The topic of the record, with its prefix." },
+                "partition": number("Its partition."),
+                "offset": number("Its offset."),
+                "reason": { "type": "string", "description": "Why it cannot be read. It quotes nothing of the record." },
+            },
+            "required": ["topic", "partition", "offset", "reason"],
+        },
+        "payload": { "description": "The value of the record as it was read, which may be anything; empty if it had more \
+                                     than 1 MiB. The key is that of the record, if it has one of at most 1 MiB." },
+    })
+}
+
+/// The body of a call of the webhook of one-time codes.
+fn code_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "A one-time code for a phone.",
+        "properties": {
+            "phone_number": {
+                "type": "string",
+                "pattern": "^\\+[1-9][0-9]{5,14}$",
+                "description": "The phone that the code is for, in the format E.164.",
+            },
+            "code": { "type": "string", "pattern": "^[0-9]{6}$", "description": "The code." },
+            "expires_at": { "type": "string", "format": "date-time", "description": "The end of its validity." },
+        },
+        "required": ["phone_number", "code", "expires_at"],
+    })
+}
+
+fn one_time_code() -> Value {
+    json!({ "phone_number": story::ADA_PHONE, "code": "493021", "expires_at": story::now() })
 }
 
 /// The schemas of payloads, of the envelope of each event, of any event, and of a notification.
@@ -191,6 +275,7 @@ fn schemas(examples: &[Example]) -> Value {
     MessageUpdated::schemas(&mut parts);
     NotificationBody::schemas(&mut parts);
     schemas.extend(parts.into_iter().map(|(name, schema)| (name, json!(schema))));
+    schemas.insert("OneTimeCode".to_owned(), code_schema());
     schemas.extend(ChangePayload::schemas().into_iter().map(|(name, schema)| (name.to_owned(), schema)));
     for example in examples {
         schemas.insert(format!("{}Event", example.event_type()), envelope(example));
@@ -412,6 +497,7 @@ mod tests {
             assert_described(&format!("{}Event", example.event_type()), value.to_string().as_bytes());
         }
         assert_described("Notification", notification().to_string().as_bytes());
+        assert_described("OneTimeCode", one_time_code().to_string().as_bytes());
     }
 
     #[test]

@@ -14,8 +14,7 @@ macro_rules! scenarios {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                let scenario = scenario::all().into_iter().find(|scenario| scenario.test_name() == stringify!($name));
-                runner::run(scenario.expect("the list has it")).await;
+                on_its_own_server(stringify!($name)).await;
             }
         )*
 
@@ -25,6 +24,14 @@ macro_rules! scenarios {
             assert_eq!(listed, [$(stringify!($name)),*]);
         }
     };
+}
+
+/// Runs a scenario on a server with its settings.
+async fn on_its_own_server(name: &str) {
+    let scenario = scenario::all().into_iter().find(|scenario| scenario.test_name() == name).expect("the list has it");
+    let settings: Vec<(&str, &str)> = scenario.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let mut server = server::TestServer::start_with(&settings).await;
+    runner::run(scenario, &mut server).await.unwrap_or_else(|why| panic!("{why}"));
 }
 
 scenarios! {

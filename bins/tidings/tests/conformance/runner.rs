@@ -15,11 +15,11 @@ use crate::scenario::{
 };
 use crate::server::{PATIENCE, TestServer};
 
-/// Runs the steps of a scenario, and fails at the first that does not hold.
-pub(crate) async fn run(scenario: ConformanceScenario) {
-    let settings: Vec<(&str, &str)> = scenario.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+/// Runs the steps of a scenario on a server that has its settings. Its users are new ones. The error names the first step
+/// that does not hold.
+pub(crate) async fn run(scenario: ConformanceScenario, server: &mut TestServer) -> Result<(), String> {
     let mut world = World {
-        server: TestServer::start_with(&settings).await,
+        server,
         devices: BTreeMap::new(),
         users: BTreeMap::new(),
         phone_numbers: BTreeMap::new(),
@@ -28,14 +28,13 @@ pub(crate) async fn run(scenario: ConformanceScenario) {
         sent: BTreeMap::new(),
     };
     for (n, step) in scenario.steps.into_iter().enumerate() {
-        if let Err(why) = Box::pin(world.take(step.clone())).await {
-            panic!("step {}, {step:?}: {why}", n + 1);
-        }
+        Box::pin(world.take(step.clone())).await.map_err(|why| format!("step {}, {step:?}: {why}", n + 1))?;
     }
+    Ok(())
 }
 
-struct World {
-    server: TestServer,
+struct World<'a> {
+    server: &'a mut TestServer,
     devices: BTreeMap<String, ScenarioDevice>,
     users: BTreeMap<String, UserId>,
     phone_numbers: BTreeMap<String, String>,
@@ -78,7 +77,7 @@ fn told(error: ApiError) -> String {
     error.to_string()
 }
 
-impl World {
+impl World<'_> {
     async fn take(&mut self, step: ScenarioStep) -> Result<(), String> {
         match step {
             ScenarioStep::SignIn { device, user } => self.sign_in(device, user).await,
@@ -349,11 +348,10 @@ impl World {
 }
 
 /// Steps that take more than a line.
-impl World {
+impl World<'_> {
     async fn sign_in(&mut self, device: String, user: String) -> Result<(), String> {
-        let count = self.phone_numbers.len();
-        let phone_number =
-            self.phone_numbers.entry(user.clone()).or_insert_with(|| format!("+1415{:07}", 2_000_000 + count)).clone();
+        let number = || self.server.unused_number();
+        let phone_number = self.phone_numbers.entry(user.clone()).or_insert_with(number).clone();
         let proxy = DeviceProxy::start(self.server.address()).await;
         let signed_in = ScenarioDevice::sign_in(proxy, &phone_number, &user).await?;
         self.users.insert(user, signed_in.user_id);

@@ -1,4 +1,6 @@
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 /// The tests of a single process that are not run on a fleet, with the reason.
 const LEFT_OUT: &[(&str, &[&str])] = &[
@@ -32,6 +34,95 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ("it tests the documents or the command line", &["examples", "secret_flags", "witness"]),
     ("it is a helper", &["rules", "server"]),
 ];
+
+/// What a fleet makes of a file of tests of another binary.
+enum OnFleet {
+    /// These modules of the fleet suite check the same promises.
+    Run(&'static [&'static str]),
+    /// The tests themselves run on the engines or the roles of a fleet.
+    Itself,
+    /// It is left out, with the reason.
+    LeftOut(&'static str),
+}
+use OnFleet::{Itself, LeftOut, Run};
+
+const OF_FILES: &str = "it is about the files of the embedded store: a fleet has no store of its own";
+const OF_COMMANDS: &str = "it tests a command of a person at a terminal, which uses the contract with clients alone";
+
+/// The files with tests of all binaries but `it`, whose modules are named above, and this one.
+const OTHER_BINARIES: &[(&str, OnFleet)] = &[
+    ("backup/migrate.rs", LeftOut(OF_FILES)),
+    ("backup/repair.rs", LeftOut(OF_FILES)),
+    ("backup/restore.rs", Run(&["restore"])),
+    ("chat/main.rs", LeftOut(OF_COMMANDS)),
+    (
+        "cli.rs",
+        LeftOut("it tests the command line, the settings and the data directory of one process, by the same code"),
+    ),
+    ("conformance/main.rs", Run(&["conformance"])),
+    // Sends whose commit succeeded and whose ack was lost, and processes that are killed under load.
+    ("crash/commit.rs", Run(&["drills", "histories"])),
+    ("crash/main.rs", Run(&["drills", "histories", "takeover"])),
+    ("deploy/chart.rs", Itself),
+    ("deploy/cloudformation.rs", Itself),
+    ("deploy/container.rs", LeftOut("the image is the same for one machine and for every role")),
+    ("deploy/pod.rs", Itself),
+    ("deploy/stack.rs", Itself),
+    ("deploy/unit.rs", LeftOut("systemd runs one process; it validates the file")),
+    ("deploy/workflows.rs", LeftOut("it tests how a release is built")),
+    ("examples.rs", LeftOut("the examples use the SDK on one server; `conformance` checks the SDK on a fleet")),
+    // Failures of the store: here, those of its engine.
+    ("faults.rs", Run(&["drills", "readiness"])),
+    ("load.rs", LeftOut("it tests the figures that `tidings load` reports")),
+    ("powercut/disk.rs", LeftOut(OF_FILES)),
+    ("powercut/model_tests.rs", LeftOut(OF_FILES)),
+    ("powercut/scenarios.rs", LeftOut(OF_FILES)),
+    ("powercut/trace.rs", LeftOut(OF_FILES)),
+    ("readme.rs", LeftOut("it executes the tour of the README, which is on one machine")),
+    ("tools.rs", Itself),
+    ("tools/moving.rs", Itself),
+    ("tools/verify.rs", Itself),
+];
+
+/// The files of a directory that contain tests, with their paths below `tests`.
+fn files_with_tests(directory: &Path, found: &mut BTreeSet<String>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files_with_tests(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            if text.contains("#[test]") || text.contains("#[tokio::test") {
+                found.insert(path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_other_test_runs_on_a_fleet_or_is_named_with_a_reason() {
+    let mut found = BTreeSet::new();
+    files_with_tests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut found);
+    found.retain(|file| !file.starts_with("it/") && !file.starts_with("fleet/"));
+    let named: BTreeSet<String> = OTHER_BINARIES.iter().map(|(file, _)| (*file).to_owned()).collect();
+    assert_eq!(named.len(), OTHER_BINARIES.len(), "a file is named twice");
+    let missing: Vec<_> = found.difference(&named).collect();
+    assert!(missing.is_empty(), "neither run on a fleet nor left out with a reason: {missing:?}");
+    let unknown: Vec<_> = named.difference(&found).collect();
+    assert!(unknown.is_empty(), "named, and without a test: {unknown:?}");
+    let own = modules(include_str!("main.rs"));
+    for (file, on_fleet) in OTHER_BINARIES {
+        match on_fleet {
+            Run(modules) => {
+                let absent: Vec<_> = modules.iter().filter(|module| !own.contains(**module)).collect();
+                assert!(!modules.is_empty() && absent.is_empty(), "{file}: the fleet suite has no {absent:?}");
+            }
+            LeftOut(reason) => assert!(!reason.is_empty(), "{file}"),
+            Itself => {}
+        }
+    }
+}
 
 /// The modules that a test binary declares.
 fn modules(text: &str) -> BTreeSet<&str> {

@@ -16,6 +16,7 @@ mod rules;
 mod server;
 mod thief;
 
+mod conformance;
 mod crossing;
 mod described;
 mod drills;
@@ -38,6 +39,15 @@ mod traces;
 mod upgrade;
 mod verify;
 mod webhooks;
+
+#[path = "../conformance/device.rs"]
+mod device;
+#[path = "../conformance/proxy.rs"]
+mod proxy;
+#[path = "../conformance/runner.rs"]
+mod runner;
+#[path = "../conformance/scenario.rs"]
+mod scenario;
 
 #[path = "../crash/audit.rs"]
 mod audit;

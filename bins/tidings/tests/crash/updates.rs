@@ -403,7 +403,7 @@ impl Author {
 
 /// Whether nobody deletes the message at this sequence.
 fn is_lasting(sequence: Sequence) -> bool {
-    sequence.0 % 2 == 0
+    sequence.0.is_multiple_of(2)
 }
 
 /// Applies the events of one device.

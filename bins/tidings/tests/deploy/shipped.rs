@@ -13,8 +13,6 @@ use axum::extract::State;
 use engines::{ManagedKafka, ManagedRedis, TestAuthority, TlsProxy};
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, StatusCode};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings_kafka::Security;
@@ -70,7 +68,7 @@ impl ContainerRoot {
 
 /// A running process of a deployment.
 pub(crate) struct ShippedProcess {
-    child: ServerChild,
+    _child: ServerChild,
     url: String,
     admin: SocketAddr,
 }
@@ -103,14 +101,7 @@ impl ShippedProcess {
             let line: Value = serde_json::from_str(line).ok()?;
             line["fields"]["admin_address"].as_str()?.parse().ok()
         });
-        Self { child, url, admin: admin.unwrap_or_else(|| panic!("no admin address: {logged}")) }
-    }
-
-    /// Stops the process gracefully.
-    pub(crate) fn stop(mut self) {
-        kill(Pid::from_raw(self.child.0.id() as i32), Signal::SIGTERM).unwrap();
-        let status = self.child.0.wait().unwrap();
-        assert!(status.success(), "{status}");
+        Self { _child: child, url, admin: admin.unwrap_or_else(|| panic!("no admin address: {logged}")) }
     }
 
     /// Checks that metrics can be scraped, from outside of the container if `outside`.
@@ -170,18 +161,9 @@ impl ShippedProcess {
         SignedIn { user_id, device_id, access_token }
     }
 
-    /// The ids of the last messages of a chat, newest first.
-    pub(crate) async fn message_ids(&self, user: &SignedIn, chat_id: &str) -> Vec<String> {
-        let path = format!("/chats/{chat_id}/messages?limit=100");
-        let (status, body) = self.call(Method::GET, &path, &user.access_token, Value::Null).await;
-        assert_eq!(status, 200, "{body}");
-        let messages = body["data"]["messages"].as_array().unwrap();
-        messages.iter().map(|message| message["message_id"].as_str().unwrap().to_owned()).collect()
-    }
-
     /// Sends messages from one user to another until one of them is pushed by `gateway`: every role of the fleet has a part
-    /// in that, with its engines. Returns the chat.
-    pub(crate) async fn check_push(&self, gateway: &Self, from: &SignedIn, to: &SignedIn) -> String {
+    /// in that, with its engines.
+    pub(crate) async fn check_push(&self, gateway: &Self, from: &SignedIn, to: &SignedIn) {
         let chat = json!({ "type": "direct", "member_ids": [to.user_id] });
         let (status, chat) = self.call(Method::POST, "/chats", &from.access_token, chat).await;
         assert!(status.is_success(), "{chat}");
@@ -215,7 +197,7 @@ impl ShippedProcess {
                 last = serde_json::from_str(text).unwrap_or_default();
                 if last["type"] == "message" {
                     assert_eq!(last["payload"]["content"], "hello", "{last}");
-                    return chat_id;
+                    return;
                 }
             }
             assert!(Instant::now() < deadline, "no message is pushed; the last send: {sent:?}, the last frame: {last}");
@@ -272,7 +254,7 @@ pub(crate) struct CodeReceiver {
 }
 
 impl CodeReceiver {
-    pub(crate) async fn start(authority: &TestAuthority) -> Self {
+    async fn start(authority: &TestAuthority) -> Self {
         let [plain, listener] =
             [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
         let url = format!("https://localhost:{}/codes", listener.local_addr().unwrap().port());
@@ -281,10 +263,6 @@ impl CodeReceiver {
         let app = Router::new().fallback(take_code).with_state(sender);
         let serving = tokio::spawn(async move { axum::serve(plain, app).await.unwrap() }).abort_handle();
         Self { url, calls, serving, _tls: tls }
-    }
-
-    pub(crate) fn url(&self) -> &str {
-        &self.url
     }
 
     /// The next code. Its call is signed with the secret of the deployment.

@@ -77,7 +77,7 @@ async fn a_whole_directory_has_nothing_violated() {
     expect![[r#"
         dynamodb_is_authoritative 67
         counter_must_exist 2
-        sequence_uniqueness 21
+        sequence_uniqueness 28
         sequence_contiguous 9
         sequence_monotonicity 7
         counter_lower_bound 14

@@ -63,6 +63,12 @@ const OTHER_BINARIES: &[(&str, OnFleet)] = &[
     // Sends whose commit succeeded and whose ack was lost, and processes that are killed under load.
     ("crash/commit.rs", Run(&["drills", "histories"])),
     ("crash/main.rs", Run(&["drills", "histories", "takeover"])),
+    (
+        "crash/updates.rs",
+        LeftOut(
+            "the load of the drills makes no updates; the simulator kills processes of a fleet while clients update messages",
+        ),
+    ),
     ("deploy/chart.rs", Itself),
     ("deploy/cloudformation.rs", Itself),
     ("deploy/container.rs", LeftOut("the image is the same for one machine and for every role")),

@@ -7,6 +7,11 @@ import { earliest } from "./time.js";
 const IN_FLIGHT_MAX = 4;
 /** Responses without progress before a chat is abandoned. */
 const STUCK_MAX = 3;
+/**
+ * Shortest time for which a chat is abandoned. Without a new attempt, a chat in which nobody writes would stay behind
+ * until the next connection; with an earlier one, its failures would delay the syncs of all other chats.
+ */
+const GIVEN_UP_MS = 30_000;
 
 interface Progress {
   phase: "waiting" | "asked";
@@ -35,6 +40,8 @@ export class Syncs {
   /** The queue of chats to sync. It may still contain a forgotten chat. */
   #turns: string[] = [];
   readonly #inFlight = new Map<number, Question>();
+  /** Chats whose sync was given up because of a failure of the server, and when it is tried again. */
+  readonly #givenUp = new Map<string, number>();
   #nextId = 0;
   /** No sync is sent before this time, because the server asked for a delay or a sync made no progress. */
   #pausedUntil: number | undefined;
@@ -49,6 +56,7 @@ export class Syncs {
    * arrives.
    */
   want(chatId: string): void {
+    this.#givenUp.delete(chatId);
     if (!this.#chats.has(chatId)) {
       this.#chats.set(chatId, { phase: "waiting", again: false, failures: 0 });
       this.#turns.push(chatId);
@@ -67,6 +75,7 @@ export class Syncs {
   /** Drops the pending syncs of a chat. */
   forget(chatId: string): void {
     this.#chats.delete(chatId);
+    this.#givenUp.delete(chatId);
     for (const [id, question] of this.#inFlight) {
       if (question.chatId === chatId) {
         this.#inFlight.delete(id);
@@ -76,6 +85,11 @@ export class Syncs {
 
   /** The next sync request and its number, if one may be sent. */
   next(now: number, watermark: (chatId: string) => number | undefined): { id: number; question: Question } | undefined {
+    for (const [chatId, until] of this.#givenUp) {
+      if (until <= now) {
+        this.want(chatId);
+      }
+    }
     if (this.#pausedUntil !== undefined && now < this.#pausedUntil) {
       return undefined;
     }
@@ -116,6 +130,9 @@ export class Syncs {
       (outcome === "complete" && !progress.again) || (outcome === "stuck" && progress.failures >= STUCK_MAX);
     if (isOver) {
       this.#chats.delete(chatId);
+      if (outcome === "stuck") {
+        this.#giveUp(now, chatId, progress.failures, random);
+      }
       return;
     }
     if (outcome === "stuck") {
@@ -137,6 +154,9 @@ export class Syncs {
     const verdict = judge(error, progress.failures, random);
     if (verdict === "giveUp") {
       this.#chats.delete(chatId);
+      if (error.code === "INTERNAL_ERROR") {
+        this.#giveUp(now, chatId, progress.failures, random);
+      }
     }
     if (typeof verdict === "string") {
       return verdict;
@@ -151,6 +171,7 @@ export class Syncs {
   /** Drops all syncs of a lost connection. The next connection begins with a sync of every chat. */
   disconnected(): void {
     this.#chats.clear();
+    this.#givenUp.clear();
     this.#turns = [];
     this.#inFlight.clear();
   }
@@ -160,8 +181,12 @@ export class Syncs {
     return earliest(...[...this.#inFlight.values()].map(({ sentAt }) => sentAt));
   }
 
-  /** When the delay is over, if a chat is queued. */
+  /** When the delay is over, if a chat is queued, or a chat that was given up is tried again. */
   pollTimeout(): number | undefined {
-    return this.#turns.length === 0 ? undefined : this.#pausedUntil;
+    return earliest(this.#turns.length === 0 ? undefined : this.#pausedUntil, ...this.#givenUp.values());
+  }
+
+  #giveUp(now: number, chatId: string, failures: number, random: Random): void {
+    this.#givenUp.set(chatId, now + GIVEN_UP_MS + pause(failures, random));
   }
 }

@@ -297,6 +297,28 @@ test("a sync that brings nothing is given up after three pauses, until there is 
   assert.deepEqual(world.frames(), [syncRequest("y5", CHAT, 0)]);
 });
 
+test("a sync that failed in the server is tried again half a minute after it was given up", () => {
+  const world = World.established();
+  const syncs = () => world.frames().filter(({ type }) => type === "sync_request");
+  world.push(2);
+  for (let n = 1; n <= 4; n += 1) {
+    assert.deepEqual(syncs(), [syncRequest(`y${n}`, CHAT, 0)]);
+    world.refuse(`y${n}`, "INTERNAL_ERROR");
+    world.say("heartbeat_ack", {});
+    world.pass(8000);
+  }
+  const began = world.now;
+  let again = syncs();
+  assert.deepEqual(again, [], "it is given up");
+  while (again.length === 0 && world.now < began + 60_000) {
+    world.say("heartbeat_ack", {});
+    world.pass(1000);
+    again = syncs();
+  }
+  assert.deepEqual(again, [syncRequest("y5", CHAT, 0)]);
+  assert.ok(world.now >= began + 20_000, "not at once");
+});
+
 test("news are told as they come", () => {
   const world = World.established();
   const receipt = { chat_id: CHAT, user_id: "u", delivered_sequence: 2, read_sequence: 1 };

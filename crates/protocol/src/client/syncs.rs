@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use domain::limits::SYNC_PAGE_MAX;
 use domain::{ChatId, Sequence};
@@ -16,6 +16,8 @@ pub(super) struct Syncs {
     /// The queue of chats to sync. It may still contain a forgotten chat.
     turns: VecDeque<ChatId>,
     in_flight: BTreeMap<u64, Question>,
+    /// Chats whose sync was given up because of a failure of the server, and when it is tried again.
+    given_up: BTreeMap<ChatId, Instant>,
     next_id: u64,
     /// No sync is sent before this time, because the server asked for a delay or a sync made no progress.
     paused_until: Option<Instant>,
@@ -60,7 +62,7 @@ pub(super) enum SyncOutcome {
 pub(super) enum SyncRefused {
     /// The sync is retried after a delay.
     Paused,
-    /// The sync is abandoned until there is a new reason for one.
+    /// The sync is abandoned until there is a new reason for one, or, after failures of the server, for half a minute.
     GivenUp,
     /// The sync is retried with a new token.
     NeedsRefresh,
@@ -73,10 +75,14 @@ impl Syncs {
     const IN_FLIGHT_MAX: usize = 4;
     /// Responses without progress before a chat is abandoned.
     const FAILURES_MAX: u32 = 3;
+    /// Shortest time for which a chat is abandoned. Without a new attempt, a chat in which nobody writes would stay behind
+    /// until the next connection; with an earlier one, its failures would delay the syncs of all other chats.
+    const GIVEN_UP_FOR: Duration = Duration::from_secs(30);
 
     /// Requests a sync because the chat has a gap. A response in flight may fill it; the gap is checked again when that
     /// arrives.
     pub(super) fn want(&mut self, chat_id: ChatId) {
+        self.given_up.remove(&chat_id);
         self.chats.entry(chat_id).or_insert_with(|| {
             self.turns.push_back(chat_id);
             SyncProgress { phase: SyncPhase::PendingChange, failures: 0 }
@@ -94,11 +100,15 @@ impl Syncs {
     /// Drops the pending syncs of a chat.
     pub(super) fn forget(&mut self, chat_id: ChatId) {
         self.chats.remove(&chat_id);
+        self.given_up.remove(&chat_id);
         self.in_flight.retain(|_, question| question.chat_id != chat_id);
     }
 
     /// The text of the next sync request, if one may be sent.
     pub(super) fn next(&mut self, now: Instant, watermark: impl Fn(ChatId) -> Option<Sequence>) -> Option<String> {
+        while let Some((&chat_id, _)) = self.given_up.iter().find(|(_, until)| **until <= now) {
+            self.want(chat_id);
+        }
         if self.paused_until.is_some_and(|until| now < until) || self.in_flight.len() >= Self::IN_FLIGHT_MAX {
             return None;
         }
@@ -132,7 +142,9 @@ impl Syncs {
             }
             SyncOutcome::Complete | SyncOutcome::More => progress.failures = 0,
             SyncOutcome::Stuck if progress.failures >= Self::FAILURES_MAX => {
+                let until = now + Self::GIVEN_UP_FOR + pause(progress.failures, random);
                 self.chats.remove(&chat_id);
+                self.given_up.insert(chat_id, until);
                 return;
             }
             SyncOutcome::Stuck => {
@@ -161,7 +173,9 @@ impl Syncs {
                 return SyncRefused::GivenUp;
             }
             Retry::UpTo(tries) if progress.failures > tries => {
+                let until = now + Self::GIVEN_UP_FOR + pause(progress.failures, random);
                 self.chats.remove(&chat_id);
+                self.given_up.insert(chat_id, until);
                 return SyncRefused::GivenUp;
             }
             Retry::AfterDelay => retry_after(error).unwrap_or_else(|| pause(progress.failures, random)),
@@ -180,6 +194,7 @@ impl Syncs {
     pub(super) fn disconnected(&mut self) {
         self.chats.clear();
         self.turns.clear();
+        self.given_up.clear();
         self.in_flight.clear();
     }
 
@@ -188,9 +203,10 @@ impl Syncs {
         self.in_flight.values().map(|question| question.sent_at).min()
     }
 
-    /// When the delay is over, if a chat is queued.
+    /// When the delay is over, if a chat is queued, or a chat that was given up is tried again.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.paused_until.filter(|_| !self.turns.is_empty())
+        let paused_until = self.paused_until.filter(|_| !self.turns.is_empty());
+        self.given_up.values().copied().chain(paused_until).min()
     }
 }
 
@@ -271,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_without_progress_is_given_up_after_three_pauses() {
+    fn a_sync_without_progress_is_given_up_after_three_pauses_and_tried_again_half_a_minute_later() {
         let (mut syncs, mut now, mut random) = (Syncs::default(), Instant::now(), Random::new(1));
         syncs.want(chat(1));
         for id in 0..4 {
@@ -279,11 +295,39 @@ mod tests {
             syncs.answered(id);
             syncs.finish(now, chat(1), SyncOutcome::Stuck, &mut random);
             assert_eq!(out(&mut syncs, now), asked(&[]));
-            now += Duration::from_secs(60);
+            now += Duration::from_secs(25);
         }
         assert_eq!(out(&mut syncs, now), asked(&[]));
-        syncs.want(chat(1));
-        assert_eq!(out(&mut syncs, now).len(), 1, "a new reason asks again");
+        let again = syncs.poll_timeout().unwrap();
+        assert!(again > now && again < now + Duration::from_secs(60));
+        assert_eq!(out(&mut syncs, again), asked(&[("y4", 1)]));
+        assert_eq!(syncs.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_sync_that_failed_in_the_server_is_given_up_after_three_retries_and_tried_again_later() {
+        let (mut syncs, mut now, mut random) = (Syncs::default(), Instant::now(), Random::new(1));
+        let error = ErrorBody::new(ErrorCode::InternalError, "a stored row is damaged");
+        let fail = |syncs: &mut Syncs, now: &mut Instant, random: &mut Random| {
+            let [(id, 1)] = &out(syncs, *now)[..] else { panic!("one request for the chat") };
+            syncs.answered(id[1..].parse().unwrap());
+            let refused = syncs.refused(*now, chat(1), &error, random);
+            *now = syncs.poll_timeout().unwrap();
+            refused
+        };
+        for _ in 0..2 {
+            syncs.want(chat(1));
+            for _ in 0..3 {
+                assert_eq!(fail(&mut syncs, &mut now, &mut random), SyncRefused::Paused);
+            }
+            let before = now;
+            assert_eq!(fail(&mut syncs, &mut now, &mut random), SyncRefused::GivenUp);
+            assert!(now >= before + Duration::from_secs(30));
+        }
+        syncs.want(chat(2));
+        assert_eq!(out(&mut syncs, now - Duration::from_secs(20)).len(), 1, "other chats are not delayed");
+        syncs.forget(chat(1));
+        assert_eq!(syncs.poll_timeout(), None, "a chat that is gone is not tried again");
     }
 
     #[test]

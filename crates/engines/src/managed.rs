@@ -42,8 +42,8 @@ impl ManagedRedis {
     /// The name of the user.
     pub const USER: &str = "tidings";
 
-    /// A cluster without keys, whose user has this password and these rights, as in an ACL. The certificate is for
-    /// `localhost`.
+    /// A cluster without keys. Its user has this password, and these rights in the syntax of an ACL. The certificate is
+    /// for `localhost`.
     ///
     /// # Panics
     /// If the server refuses a setting.

@@ -148,8 +148,9 @@ impl Ingester {
     }
 }
 
-/// Removes the messages that the page itself says are deleted. One that is deleted between the start of the request and
-/// its read has not expired at the start. A client with its deletion would never get another sign that it is gone.
+/// Removes the messages whose deletion is in the same page. The read compares expiries with the start of the request, so
+/// it returns a message that was deleted in between, together with its deletion. A client that has applied the deletion
+/// would then show the message until its expiry is pushed, or permanently if it misses that push.
 fn leave_out_deleted(page: &mut Page) {
     let deletions = page.updates.iter().filter(|update| update.kind == UpdateKind::Deleted);
     let deleted: BTreeSet<Sequence> = deletions.map(|update| update.target).collect();

@@ -12,7 +12,7 @@ use super::store::now;
 use crate::plan::{PlannedFault, RunPlan, RunShape};
 use crate::world::World;
 
-/// What the application's server has received, and for whom notices were queued.
+/// The calls that the application's server has received, and the users for whom notices were queued.
 #[derive(Default)]
 pub(crate) struct OutwardObservations {
     /// The events of each chat that are in the log.
@@ -133,7 +133,7 @@ impl World {
         self.checks.outward().notified.insert(target);
     }
 
-    /// Checks a notice that a process settles: one that counts as delivered has reached its push service.
+    /// Checks a notice that a process settles. A delivered notice must have reached its push service.
     pub(crate) fn notice_settled(&self, notice: &Notice, settled: Settled) {
         if let Settled::Again { .. } = settled {
             return;

@@ -24,8 +24,8 @@ const INVITATION = `call "$TOKEN" /users/me '{"group_invites":"nobody"}' PATCH >
 BOBS_GROUP=$(call "$BOBS_TOKEN" /chats '{"type":"group","name":"Regatta","member_ids":["'"$ADA"'"]}' | field chat_id)`;
 
 /**
- * What has to be true before the command of an operation works, and is not after {@link prelude}: commands that make it
- * so. `OPERATION/EXAMPLE` is for one example of an operation.
+ * Commands that an operation needs before its own, in addition to {@link prelude}. `OPERATION/EXAMPLE` is for one example
+ * of an operation.
  */
 const PREPARATIONS: Readonly<Record<string, string>> = {
   verify_otp: `call "" /auth/request-otp '{"phone_number":"+14155550101"}' > /dev/null`,

@@ -31,7 +31,7 @@ fn every_file_that_the_guarantees_name_exists() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// What the first column of a table is called in which each row is a claim.
+/// Headings of the first column of tables whose rows are claims.
 const CLAIMS: [&str; 5] = ["threat", "bound", "quota", "rule", "characters"];
 
 #[test]

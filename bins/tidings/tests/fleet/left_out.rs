@@ -35,7 +35,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ("it is a helper", &["rules", "server"]),
 ];
 
-/// What a fleet makes of a file of tests of another binary.
+/// How the fleet suite covers a file of tests of another binary.
 enum OnFleet {
     /// These modules of the fleet suite check the same promises.
     Run(&'static [&'static str]),

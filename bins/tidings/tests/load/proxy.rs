@@ -7,7 +7,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What happens to the updates of messages between a server and its clients.
+/// A fault of the proxy: it changes the stream of updates between a server and its clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UpdateFault {
     /// They are in no push and in no page of a sync.
